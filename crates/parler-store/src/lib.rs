@@ -1,1 +1,144 @@
-//! (placeholder)
+//! What a hub stores, as a trait that any database can implement, and the conformance suite that
+//! every implementation passes.
+//!
+//! Each method is one atomic step of the domain: whatever must hold together is decided inside it,
+//! under the store's own transaction, never by two calls. A method's future resolves after the
+//! step is committed with the store's durability; nothing of it is observable before.
+//!
+//! What others may observe of a commit (a message to push, a waiter to wake) goes to the
+//! [`CommitSink`] in commit order, after the commit and before the caller's answer.
+#![warn(missing_docs)]
+
+pub mod conformance;
+pub mod error;
+pub mod model;
+
+use std::future::Future;
+use std::pin::Pin;
+
+use parler_protocol::{AgentId, Attention, RoomName, Seq};
+
+pub use error::StoreError;
+pub use model::*;
+
+/// What every method of a [`Store`] answers with.
+pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;
+
+/// Hears of commits, in commit order, on the store's own thread: it must only hand on.
+pub trait CommitSink: Send + Sync + 'static {
+    /// Called once a commit, after it is durable and before any caller is answered.
+    fn committed(&self, events: &[Event]);
+}
+
+/// A sink that nobody listens to.
+impl CommitSink for () {
+    fn committed(&self, _events: &[Event]) {}
+}
+
+/// A hub's durable state. Times are milliseconds since the epoch and come from the caller.
+pub trait Store: Send + Sync + 'static {
+    // ---- agents ------------------------------------------------------------------------------
+
+    /// Notes a successful login: name and role overwritten, presence `idle`, activity cleared,
+    /// attention kept.
+    fn hello<'a>(
+        &'a self,
+        agent: &'a AgentId,
+        name: &'a str,
+        role: Option<&'a str>,
+        now: i64,
+    ) -> StoreFuture<'a, ()>;
+
+    /// Sets status and activity (absent clears it); attention only when given.
+    fn set_presence<'a>(
+        &'a self,
+        agent: &'a AgentId,
+        status: &'a str,
+        activity: Option<&'a str>,
+        attention: Option<Attention>,
+        now: i64,
+    ) -> StoreFuture<'a, ()>;
+
+    /// Sets the attention, keeps the status (a new row is `idle`).
+    fn set_attention<'a>(
+        &'a self,
+        agent: &'a AgentId,
+        attention: Attention,
+        now: i64,
+    ) -> StoreFuture<'a, ()>;
+
+    /// Refreshes the presence time of many agents at once (a new row is `idle`); an older time
+    /// than the stored one changes nothing.
+    fn touch<'a>(&'a self, seen: Vec<(AgentId, i64)>) -> StoreFuture<'a, ()>;
+
+    // ---- rooms -------------------------------------------------------------------------------
+
+    /// Opens the room if it does not exist, makes the caller a member, makes it the owner when the
+    /// room has none, and stores an invite.
+    fn invite(&self, invite: NewInvite) -> StoreFuture<'_, InviteOutcome>;
+
+    /// Redeems a code by its hash, step by step as the protocol says.
+    fn redeem<'a>(
+        &'a self,
+        code: CodeHash,
+        agent: &'a AgentId,
+        now: i64,
+    ) -> StoreFuture<'a, RedeemOutcome>;
+
+    /// The room's kind if the agent is a member of it; `None` otherwise and for unknown rooms.
+    fn membership<'a>(
+        &'a self,
+        room: &'a RoomName,
+        agent: &'a AgentId,
+    ) -> StoreFuture<'a, Option<parler_protocol::RoomKind>>;
+
+    /// Rooms of an agent, by name. The cost does not grow with the backlog.
+    fn rooms<'a>(&'a self, agent: &'a AgentId) -> StoreFuture<'a, Vec<RoomRow>>;
+
+    /// Members of a room, by name then id; `None` if the agent is not one of them.
+    fn roster<'a>(
+        &'a self,
+        room: &'a RoomName,
+        agent: &'a AgentId,
+    ) -> StoreFuture<'a, Option<Vec<MemberRow>>>;
+
+    /// The two-member room of kind `dm` of two agents, the oldest if there are several. The two
+    /// must differ.
+    fn dm_room<'a>(
+        &'a self,
+        agent: &'a AgentId,
+        peer: &'a AgentId,
+    ) -> StoreFuture<'a, Option<RoomName>>;
+
+    // ---- the log -----------------------------------------------------------------------------
+
+    /// Appends a message: checks membership, answers a repeat of the same idempotency key with the
+    /// original, else stores the row under the next `seq`.
+    fn append(&self, append: Append) -> StoreFuture<'_, Appended>;
+
+    /// Reads a room for a member; `None` if the agent is not one. Moves no cursor.
+    fn read<'a>(
+        &'a self,
+        room: &'a RoomName,
+        agent: &'a AgentId,
+        from: ReadFrom,
+        limit: u32,
+    ) -> StoreFuture<'a, Option<Page>>;
+
+    /// Moves the member's cursor forward to `to`; a lower value, one above the room's head or a
+    /// stranger changes nothing. Answers the cursor that then stands (0 for a stranger).
+    fn advance<'a>(
+        &'a self,
+        room: &'a RoomName,
+        agent: &'a AgentId,
+        to: Seq,
+    ) -> StoreFuture<'a, Seq>;
+
+    // ---- the store itself --------------------------------------------------------------------
+
+    /// Checks that the store answers (a health check).
+    fn ping(&self) -> StoreFuture<'_, ()>;
+
+    /// Commits what waits, checkpoints and closes. Later calls answer [`StoreError::Closed`].
+    fn close(&self) -> StoreFuture<'_, ()>;
+}
