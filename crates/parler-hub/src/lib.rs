@@ -1,1 +1,213 @@
-//! (placeholder)
+//! The Parler hub: a relay with a durable log, for agents that take turns.
+//!
+//! [`Hub::open`] takes a configuration and a bound listener, [`Hub::serve`] runs until it is told
+//! to stop; tests and the binaries use the same two. A request's path: `http` upgrades,
+//! [`conn`] reads frames and keeps their order, [`ops`] does one op each, the store commits, the
+//! [`bus`] tells [`fanout`] and [`waiters`].
+#![warn(missing_docs)]
+
+pub mod authz;
+pub mod bus;
+pub mod config;
+pub mod conn;
+pub mod defaults;
+pub mod error;
+pub mod fanout;
+pub mod http;
+pub mod hubkey;
+pub mod listen;
+pub mod ops;
+pub mod presence;
+pub mod random;
+pub mod rate;
+mod run;
+pub mod state;
+pub mod waiters;
+
+use std::future::Future;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use axum::serve::ListenerExt as _;
+use parler_store::Store;
+use parler_store_sqlite::{OpenOptions, SqliteStore};
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
+
+pub use config::{Config, ConfigError, HubArgs, Limits, LocalHub};
+pub use run::{run_cli, start_logging};
+use state::HubState;
+
+/// Why a hub could not start or go on.
+#[derive(Debug, thiserror::Error)]
+pub enum HubError {
+    /// The configuration.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// The store.
+    #[error(transparent)]
+    Store(#[from] parler_store::StoreError),
+    /// The hub's own key.
+    #[error("the hub's key: {0}")]
+    Key(String),
+    /// The listening socket.
+    #[error("cannot listen on {addr}: {source} (another hub there? choose another --addr)")]
+    Listen {
+        /// The address.
+        addr: String,
+        /// What the system says.
+        source: std::io::Error,
+    },
+}
+
+/// Milliseconds since the epoch.
+#[must_use]
+pub fn now_ms() -> i64 {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    since.map_or(0, |d| i64::try_from(d.as_millis()).unwrap_or(i64::MAX))
+}
+
+/// An opened hub that is not serving yet.
+pub struct Hub {
+    state: Arc<HubState>,
+    listener: TcpListener,
+    store: Arc<SqliteStore>,
+    bus: JoinHandle<()>,
+}
+
+impl Hub {
+    /// Opens store and key; nothing is served yet. Must be called inside a tokio runtime.
+    ///
+    /// # Errors
+    /// When something of it cannot be used; the message names it and the next step.
+    pub fn open(config: Config, listener: TcpListener) -> Result<Self, HubError> {
+        let addr = listener.local_addr().map_err(|source| HubError::Listen {
+            addr: "the listener".into(),
+            source,
+        })?;
+        config.check(&addr.to_string())?;
+        let (sender, receiver) = bus::bus();
+        let note = serde_json::json!({
+            "pid": std::process::id(), "addr": addr.to_string(), "started": now_ms(),
+        });
+        let store = Arc::new(SqliteStore::open(OpenOptions {
+            path: config.db.clone(),
+            durability: config.durability,
+            sink: Arc::new(sender),
+            lock_note: note.to_string(),
+        })?);
+        let key = hubkey::load(config.key_path().as_deref())?;
+        let fanout = Arc::new(fanout::Fanout::default());
+        let waiters = Arc::new(waiters::Waiters::default());
+        let bus = tokio::spawn(receiver.run(Arc::clone(&fanout), Arc::clone(&waiters)));
+        let dyn_store: Arc<dyn Store> = Arc::clone(&store) as Arc<dyn Store>;
+        let state = HubState::new(config, addr, key, dyn_store, fanout, waiters);
+        Ok(Hub {
+            state: Arc::new(state),
+            listener,
+            store,
+            bus,
+        })
+    }
+
+    /// Where it listens.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn addr(&self) -> std::io::Result<SocketAddr> {
+        self.listener.local_addr()
+    }
+
+    /// The handle, for those who look in.
+    #[must_use]
+    pub fn state(&self) -> &Arc<HubState> {
+        &self.state
+    }
+
+    /// Serves until `shutdown` resolves; then answers parked pulls, closes every connection with a
+    /// Close frame, commits, and closes the listener last.
+    ///
+    /// # Errors
+    /// When the store cannot be closed cleanly.
+    pub async fn serve(self, shutdown: impl Future<Output = ()>) -> Result<(), HubError> {
+        let Hub {
+            state,
+            listener,
+            store,
+            bus,
+        } = self;
+        let router = http::router(Arc::clone(&state));
+        let listener = listener.tap_io(|tcp| {
+            // A frame is small and somebody waits for it.
+            let _ = tcp.set_nodelay(true);
+            let keepalive = socket2::TcpKeepalive::new().with_time(defaults::TCP_KEEPALIVE);
+            let _ = socket2::SockRef::from(&*tcp).set_tcp_keepalive(&keepalive);
+        });
+        let service = router.into_make_service_with_connect_info::<SocketAddr>();
+        let serving = async { axum::serve(listener, service).await };
+        let presence = flush_presence(Arc::clone(&state));
+        let stopped = async {
+            tokio::select! {
+                () = shutdown => {}
+                () = idle(&state) => tracing::info!("no connections for a while: stopping"),
+            }
+            stop(&state).await;
+            store.close().await
+        };
+        tokio::select! {
+            result = stopped => {
+                bus.abort();
+                Ok(result?)
+            }
+            _ = serving => unreachable!("axum serves for ever"),
+            () = presence => unreachable!("the flush loop runs for ever"),
+        }
+    }
+}
+
+async fn stop(state: &Arc<HubState>) {
+    state.stop();
+    let ended = async {
+        while state.live_connections() > 0 {
+            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+        }
+    };
+    if tokio::time::timeout(defaults::STOP_TIMEOUT, ended)
+        .await
+        .is_err()
+    {
+        tracing::warn!(
+            left = state.live_connections(),
+            "connections did not end in time"
+        );
+    }
+    state.heard().flush(state.store()).await;
+}
+
+async fn flush_presence(state: Arc<HubState>) {
+    let mut tick = tokio::time::interval(defaults::PRESENCE_FLUSH);
+    loop {
+        tick.tick().await;
+        state.heard().flush(state.store()).await;
+    }
+}
+
+/// Resolves when there were no connections for `idle_exit`.
+async fn idle(state: &HubState) {
+    let Some(limit) = state.config().idle_exit else {
+        return std::future::pending().await;
+    };
+    let step = (limit / 60).max(std::time::Duration::from_millis(100));
+    let mut quiet_since = tokio::time::Instant::now();
+    let mut seen = state.connections_total();
+    loop {
+        tokio::time::sleep(step).await;
+        let total = state.connections_total();
+        if state.live_connections() > 0 || total != seen {
+            seen = total;
+            quiet_since = tokio::time::Instant::now();
+        } else if quiet_since.elapsed() >= limit {
+            return;
+        }
+    }
+}

@@ -1,0 +1,59 @@
+//! "Room R grew": from the store's commits to everybody who waits for them, in commit order.
+//!
+//! The store's thread hands each commit's events to [`BusSender`]; one task takes them off and
+//! offers them to subscribers ([`crate::fanout`]) and parked pulls ([`crate::waiters`]). Commit
+//! order in, commit order out: that is why pushes of one room arrive by rising `seq`.
+
+use std::sync::Arc;
+
+use parler_store::{CommitSink, Event};
+use tokio::sync::mpsc;
+
+use crate::defaults;
+use crate::fanout::Fanout;
+use crate::waiters::Waiters;
+
+/// The store's end.
+#[derive(Debug)]
+pub struct BusSender(mpsc::Sender<Vec<Event>>);
+
+/// The hub's end.
+#[derive(Debug)]
+pub struct BusReceiver(mpsc::Receiver<Vec<Event>>);
+
+/// A bus of bounded depth: when the hub falls behind, the store's thread waits for it.
+#[must_use]
+pub fn bus() -> (BusSender, BusReceiver) {
+    let (tx, rx) = mpsc::channel(defaults::BUS_DEPTH);
+    (BusSender(tx), BusReceiver(rx))
+}
+
+impl CommitSink for BusSender {
+    fn committed(&self, events: &[Event]) {
+        if events.is_empty() {
+            return;
+        }
+        // Fails only when the hub is gone; then nobody waits.
+        let _ = self.0.blocking_send(events.to_vec());
+    }
+}
+
+impl BusReceiver {
+    /// Hands on until the store is closed.
+    pub async fn run(mut self, fanout: Arc<Fanout>, waiters: Arc<Waiters>) {
+        while let Some(events) = self.0.recv().await {
+            for event in &events {
+                match event {
+                    Event::Appended(entry) => fanout.deliver(entry),
+                    Event::Joined { room, agent, .. } => fanout.joined(room, agent),
+                    _ => {}
+                }
+            }
+            for event in &events {
+                if let Event::Appended(entry) = event {
+                    waiters.grew(&entry.room, entry.seq);
+                }
+            }
+        }
+    }
+}

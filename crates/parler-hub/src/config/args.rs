@@ -1,0 +1,180 @@
+//! The flags and environment of `parler hub` and `parler-hub`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use parler_identity::keyfile;
+use parler_protocol::links::{SECRET_ALPHABET, SECRET_LEN};
+use parler_protocol::{DEFAULT_IDLE_TIMEOUT_SECS, limits as wire};
+use parler_store_sqlite::Durability;
+use secrecy::SecretString;
+
+use super::{Config, ConfigError, Limits};
+use crate::{defaults, random};
+
+/// Run a hub: a relay with a durable log, for agents that take turns.
+#[derive(clap::Args, Clone)]
+pub struct HubArgs {
+    /// Where to listen
+    #[arg(long, env = "PARLER_HUB_ADDR", default_value = defaults::ADDR, value_name = "HOST:PORT")]
+    pub addr: String,
+    /// The database file; without it everything is forgotten at the end
+    #[arg(long, env = "PARLER_HUB_DB", value_name = "FILE")]
+    pub db: Option<PathBuf>,
+    /// The address that links are made of [default: parler://<addr>]
+    #[arg(long, env = "PARLER_HUB_URL", value_name = "URL")]
+    pub url: Option<String>,
+    /// Display name
+    #[arg(long, env = "PARLER_HUB_NAME", default_value = defaults::NAME)]
+    pub name: String,
+    /// Let anybody in who can reach it
+    #[arg(long, env = "PARLER_HUB_PUBLIC", value_parser = clap::builder::FalseyValueParser::new())]
+    pub public: bool,
+    /// What a `sent` promises: `full` survives a power cut, `normal` a crash of the process
+    #[arg(long, env = "PARLER_HUB_DURABILITY", default_value = "full", value_name = "full|normal",
+          value_parser = parse_durability)]
+    pub durability: Durability,
+    /// Word that an agent must know to get in (better: --join-secret-file)
+    #[arg(
+        long,
+        env = "PARLER_HUB_JOIN_SECRET",
+        hide_env_values = true,
+        value_name = "SECRET"
+    )]
+    pub join_secret: Option<String>,
+    /// File with that word; made with a random one if missing or blank
+    #[arg(long, env = "PARLER_HUB_JOIN_SECRET_FILE", value_name = "FILE")]
+    pub join_secret_file: Option<PathBuf>,
+    /// Close a logged-in connection after so many silent seconds; 0: never
+    #[arg(long, env = "PARLER_HUB_IDLE_TIMEOUT_SECS", default_value_t = DEFAULT_IDLE_TIMEOUT_SECS, value_name = "SECS")]
+    pub idle_timeout_secs: u64,
+    /// Take the client's address from the headers of a proxy in front
+    #[arg(long, env = "PARLER_HUB_TRUST_PROXY_HEADERS", value_parser = clap::builder::FalseyValueParser::new())]
+    pub trust_proxy_headers: bool,
+    /// Web origin that may open a socket (repeatable)
+    #[arg(
+        long = "allow-origin",
+        env = "PARLER_HUB_ALLOW_ORIGINS",
+        value_delimiter = ',',
+        value_name = "ORIGIN"
+    )]
+    pub allowed_origins: Vec<String>,
+    /// Be this user's hub on demand: everything in the base home, one hub a user
+    #[arg(long, conflicts_with_all = ["db", "public", "join_secret", "join_secret_file"])]
+    pub local: bool,
+    /// The base home for --local [default: ~/.parler]
+    #[arg(long, env = "PARLER_BASE", value_name = "DIR")]
+    pub base: Option<PathBuf>,
+
+    /// Largest text frame in bytes
+    #[arg(long, env = "PARLER_HUB_MAX_TEXT_FRAME_BYTES", default_value_t = wire::MAX_TEXT_FRAME_BYTES, help_heading = "Limits", value_name = "N")]
+    pub max_text_frame_bytes: usize,
+    /// Largest message body in bytes
+    #[arg(long, env = "PARLER_HUB_MAX_MESSAGE_BYTES", default_value_t = wire::MAX_MESSAGE_BYTES, help_heading = "Limits", value_name = "N")]
+    pub max_message_bytes: usize,
+    /// Largest blob in bytes
+    #[arg(long, env = "PARLER_HUB_MAX_BLOB_BYTES", default_value_t = wire::MAX_BLOB_BYTES, help_heading = "Limits", value_name = "N")]
+    pub max_blob_bytes: u64,
+    /// Connections at once
+    #[arg(long, env = "PARLER_HUB_MAX_CONNECTIONS", default_value_t = defaults::MAX_CONNECTIONS, help_heading = "Limits", value_name = "N")]
+    pub max_connections: usize,
+    /// Rooms that one agent may own
+    #[arg(long, env = "PARLER_HUB_MAX_OWNED_ROOMS", default_value_t = wire::MAX_OWNED_ROOMS, help_heading = "Limits", value_name = "N")]
+    pub max_owned_rooms: u32,
+    /// HTTP requests of one address a minute; 0: no limit
+    #[arg(long, env = "PARLER_HUB_MAX_HTTP_PER_MIN", default_value_t = wire::MAX_HTTP_PER_MIN, help_heading = "Limits", value_name = "N")]
+    pub max_http_per_min: u32,
+    /// Operations of one agent a minute; 0: no limit
+    #[arg(long, env = "PARLER_HUB_MAX_OPS_PER_MIN", default_value_t = wire::MAX_OPS_PER_MIN, help_heading = "Limits", value_name = "N")]
+    pub max_ops_per_min: u32,
+    /// Sends of one agent a minute; 0: no limit
+    #[arg(long, env = "PARLER_HUB_MAX_SENDS_PER_MIN", default_value_t = wire::MAX_SENDS_PER_MIN, help_heading = "Limits", value_name = "N")]
+    pub max_sends_per_min: u32,
+    /// Sends into one room a minute; 0: no limit
+    #[arg(long, env = "PARLER_HUB_MAX_ROOM_SENDS_PER_MIN", default_value_t = wire::MAX_ROOM_SENDS_PER_MIN, help_heading = "Limits", value_name = "N")]
+    pub max_room_sends_per_min: u32,
+    /// Uploads of one agent an hour; 0: no limit
+    #[arg(long, env = "PARLER_HUB_MAX_BLOBS_PER_HOUR", default_value_t = wire::MAX_BLOBS_PER_HOUR, help_heading = "Limits", value_name = "N")]
+    pub max_blobs_per_hour: u32,
+    /// Uploads into one room an hour; 0: no limit
+    #[arg(long, env = "PARLER_HUB_MAX_ROOM_BLOBS_PER_HOUR", default_value_t = wire::MAX_ROOM_BLOBS_PER_HOUR, help_heading = "Limits", value_name = "N")]
+    pub max_room_blobs_per_hour: u32,
+}
+
+fn parse_durability(text: &str) -> Result<Durability, String> {
+    match text {
+        "full" => Ok(Durability::Full),
+        "normal" => Ok(Durability::Normal),
+        other => Err(format!("`{other}` is neither `full` nor `normal`")),
+    }
+}
+
+impl HubArgs {
+    /// Turns the flags into a configuration; reads or makes the secret file.
+    ///
+    /// # Errors
+    /// When a named file cannot be used.
+    pub fn config(&self) -> Result<Config, ConfigError> {
+        let join_secret = match (&self.join_secret, &self.join_secret_file) {
+            (Some(secret), _) if !secret.trim().is_empty() => Some(secret.clone().into()),
+            (_, Some(path)) => Some(secret_from_file(path)?),
+            _ => None,
+        };
+        Ok(Config {
+            name: self.name.clone(),
+            url: self.url.clone(),
+            public: self.public,
+            db: self.db.clone(),
+            durability: self.durability,
+            key_file: None,
+            join_secret,
+            limits: self.limits(),
+            idle_timeout: (self.idle_timeout_secs > 0)
+                .then(|| Duration::from_secs(self.idle_timeout_secs)),
+            idle_exit: None,
+            allowed_origins: self.allowed_origins.clone(),
+            trust_proxy_headers: self.trust_proxy_headers,
+        })
+    }
+
+    pub(crate) fn limits(&self) -> Limits {
+        Limits {
+            max_text_frame_bytes: self.max_text_frame_bytes,
+            max_message_bytes: self.max_message_bytes,
+            max_blob_bytes: self.max_blob_bytes,
+            max_connections: self.max_connections,
+            max_owned_rooms: self.max_owned_rooms,
+            max_http_per_min: self.max_http_per_min,
+            max_ops_per_min: self.max_ops_per_min,
+            max_sends_per_min: self.max_sends_per_min,
+            max_room_sends_per_min: self.max_room_sends_per_min,
+        }
+    }
+}
+
+/// Reads a join secret, or makes one where there is none.
+pub(super) fn secret_from_file(path: &std::path::Path) -> Result<SecretString, ConfigError> {
+    let broken = |reason: String| ConfigError::File {
+        path: path.to_owned(),
+        reason,
+    };
+    let read = || -> Result<Option<String>, ConfigError> {
+        let bytes = keyfile::read(path).map_err(|e| broken(e.to_string()))?;
+        let Some(bytes) = bytes else { return Ok(None) };
+        let text = String::from_utf8(bytes).map_err(|_| broken("it is not text".into()))?;
+        let text = text.trim().to_owned();
+        Ok((!text.is_empty()).then_some(text))
+    };
+    if let Some(secret) = read()? {
+        return Ok(secret.into());
+    }
+    let fresh = format!("{}\n", random::text(SECRET_ALPHABET, SECRET_LEN));
+    let made = keyfile::create_once(path, fresh.as_bytes()).map_err(|e| broken(e.to_string()))?;
+    if !made && read()?.is_none() {
+        // It was there, and blank.
+        keyfile::replace(path, fresh.as_bytes()).map_err(|e| broken(e.to_string()))?;
+    }
+    read()?
+        .map(SecretString::from)
+        .ok_or_else(|| broken("it stays empty".into()))
+}

@@ -1,0 +1,9 @@
+//! One WebSocket connection: reading frames, keeping their order, writing replies and pushes.
+
+pub mod envelope;
+pub mod handshake;
+pub mod parts;
+mod reply;
+pub mod session;
+
+pub use reply::Reply;

@@ -1,0 +1,462 @@
+//! One connection, from the upgrade to its end: a single task that reads, starts ops, and writes.
+//!
+//! **Order.** Replies come in the order of the requests. Consecutive sends run at the same time,
+//! so that they share commits; any other op starts when everything before it is answered, so that
+//! it sees its effects. A parked pull therefore delays later requests, and nothing else: pings of
+//! the socket are answered, pushes flow, and a closed socket is noticed, because the loop goes on
+//! reading (up to bounded read-ahead).
+//!
+//! **Ends.** The socket's end drops what is in flight: a parked pull of a dead connection consumes
+//! nothing. The hub's end is a Close frame that says whether to come back.
+
+use std::collections::VecDeque;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use axum::extract::ws::{CloseFrame, Message, Utf8Bytes, WebSocket};
+use futures_util::stream::{FuturesOrdered, SplitSink, SplitStream};
+use futures_util::{SinkExt as _, StreamExt as _};
+use parler_protocol::ErrorCode;
+use tokio::sync::{mpsc, watch};
+use tokio::time::{Instant, Sleep, timeout};
+
+use super::Reply;
+use super::envelope::{self, Request};
+use super::handshake::{Handshake, Step};
+use crate::defaults;
+use crate::error::OpError;
+use crate::fanout::{Outbox, Subscription};
+use crate::ops::{self, Caller, Running};
+use crate::state::{Admission, Agent, HubState};
+
+/// Close codes of RFC 6455 that this hub uses.
+mod code {
+    /// The connection was silent for too long.
+    pub const AWAY: u16 = 1001;
+    /// The client broke a rule; coming back will not help.
+    pub const VIOLATION: u16 = 1008;
+    /// A message larger than its cap.
+    pub const TOO_BIG: u16 = 1009;
+    /// The hub stops, and will be back.
+    pub const RESTART: u16 = 1012;
+    /// The hub is full: come back later.
+    pub const LATER: u16 = 1013;
+}
+
+/// Why a connection ends.
+enum End {
+    /// The peer is gone.
+    Gone,
+    /// Say this and close.
+    Close {
+        code: u16,
+        reason: &'static str,
+        error: Option<OpError>,
+    },
+}
+
+type Ended = Result<(), End>;
+
+/// Runs a connection to its end.
+pub async fn run(state: Arc<HubState>, socket: WebSocket) {
+    let (sink, stream) = socket.split();
+    let mut writer = Writer { sink };
+    let Some(admission) = state.admit() else {
+        let full = OpError::new(ErrorCode::AtCapacity, "this hub is full: try again later");
+        let end = End::Close {
+            code: code::LATER,
+            reason: "at capacity",
+            error: Some(full),
+        };
+        writer.close(stream, end).await;
+        return;
+    };
+    let (outbox, pushes) = mpsc::channel(defaults::OUTBOX_DEPTH);
+    let subscription = Subscription::new(Arc::clone(state.fanout()), admission.conn);
+    let mut session = Session {
+        stopping: state.stopping(),
+        state,
+        stream,
+        writer,
+        outbox,
+        pushes,
+        handshake: Handshake::default(),
+        agent: None,
+        pending: VecDeque::new(),
+        pending_bytes: 0,
+        running: FuturesOrdered::new(),
+        only_sends: true,
+        strikes: 0,
+        clock: Clock::new(),
+        admission,
+    };
+    let end = match session.drive().await {
+        Ok(()) => End::Gone,
+        Err(end) => end,
+    };
+    // What is in flight ends here, before the goodbye: it could not be answered any more.
+    let Session {
+        mut writer,
+        stream,
+        running,
+        admission,
+        ..
+    } = session;
+    drop((running, subscription));
+    writer.close(stream, end).await;
+    drop(admission);
+}
+
+struct Session {
+    state: Arc<HubState>,
+    admission: Admission,
+    stream: SplitStream<WebSocket>,
+    writer: Writer,
+    outbox: Outbox,
+    pushes: mpsc::Receiver<Utf8Bytes>,
+    stopping: watch::Receiver<bool>,
+    handshake: Handshake,
+    agent: Option<Agent>,
+    /// Read ahead, not started.
+    pending: VecDeque<(Request, usize)>,
+    pending_bytes: usize,
+    running: FuturesOrdered<Running>,
+    /// Whether everything that runs is a send.
+    only_sends: bool,
+    strikes: u32,
+    clock: Clock,
+}
+
+impl Session {
+    async fn drive(&mut self) -> Ended {
+        loop {
+            self.start_ready();
+            let may_read = self.pending.len() < defaults::MAX_PENDING_FRAMES
+                && self.pending_bytes < defaults::MAX_PENDING_BYTES;
+            tokio::select! {
+                biased;
+                () = stopped(&mut self.stopping) => return self.say_goodbye().await,
+                message = self.stream.next(), if may_read => self.on_message(message).await?,
+                Some(reply) = self.running.next(), if !self.running.is_empty() => {
+                    self.writer.feed(reply.0).await?;
+                }
+                Some(push) = self.pushes.recv() => {
+                    self.clock.heard();
+                    self.writer.feed(push).await?;
+                }
+                () = self.clock.rings() => self.on_time()?,
+            }
+            self.drain().await?;
+        }
+    }
+
+    /// Writes what else is ready, so that a burst goes out in one write.
+    async fn drain(&mut self) -> Ended {
+        for _ in 0..2 * defaults::OUTBOX_DEPTH {
+            if let Ok(push) = self.pushes.try_recv() {
+                self.writer.feed(push).await?;
+                continue;
+            }
+            let ready = std::future::poll_fn(|cx| match self.running.poll_next_unpin(cx) {
+                Poll::Ready(reply) => Poll::Ready(reply),
+                Poll::Pending => Poll::Ready(None),
+            });
+            match ready.await {
+                Some(reply) => self.writer.feed(reply.0).await?,
+                None => break,
+            }
+        }
+        self.writer.flush().await
+    }
+
+    /// Starts what the order rule allows to start now.
+    fn start_ready(&mut self) {
+        while let Some((next, _)) = self.pending.front() {
+            let is_send = matches!(next, Request::Send(_));
+            let free = self.running.is_empty();
+            let shares =
+                is_send && self.only_sends && self.running.len() < defaults::MAX_SENDS_IN_FLIGHT;
+            if !free && !shares {
+                return;
+            }
+            let Some((request, bytes)) = self.pending.pop_front() else {
+                return;
+            };
+            self.pending_bytes -= bytes;
+            self.only_sends = is_send;
+            let Some(agent) = self.agent.clone() else {
+                return;
+            };
+            self.running.push_back(ops::start(
+                Caller {
+                    state: Arc::clone(&self.state),
+                    agent,
+                    conn: self.admission.conn,
+                    outbox: self.outbox.clone(),
+                    stopping: self.stopping.clone(),
+                },
+                request,
+            ));
+        }
+    }
+
+    async fn on_message(&mut self, message: Option<Result<Message, axum::Error>>) -> Ended {
+        self.clock.heard();
+        match message {
+            None => Err(End::Gone),
+            Some(Err(error)) => Err(unreadable(&error)),
+            Some(Ok(Message::Text(text))) => self.on_text(text.as_str()).await,
+            Some(Ok(Message::Binary(_))) => Err(End::Close {
+                code: code::VIOLATION,
+                reason: "binary message without put_blob",
+                error: Some(OpError::new(
+                    ErrorCode::Protocol,
+                    "a binary message with no upload under way",
+                )),
+            }),
+            // The library answers both; a Close it answers with the next read.
+            Some(Ok(Message::Ping(_) | Message::Pong(_) | Message::Close(_))) => Ok(()),
+        }
+    }
+
+    async fn on_text(&mut self, text: &str) -> Ended {
+        let cap = self.state.config().limits.max_text_frame_bytes;
+        if text.len() > cap {
+            return Err(End::Close {
+                code: code::TOO_BIG,
+                reason: "text frame too large",
+                error: Some(OpError::too_large("text frame", cap)),
+            });
+        }
+        match envelope::decode(text) {
+            Err(error) => self.strike(error).await,
+            Ok(Request::Hello(hello)) if self.agent.is_none() => {
+                match self.handshake.hello(&self.state, hello).await {
+                    Ok(Step::Reply(frame)) => self.writer.feed(Reply::from(frame).0).await,
+                    Ok(Step::In(frame, agent)) => {
+                        tracing::debug!(
+                            agent = agent.id.as_str(),
+                            conn = self.admission.conn.0,
+                            "in"
+                        );
+                        self.agent = Some(agent);
+                        self.clock.logged_in(self.state.config().idle_timeout);
+                        self.writer.feed(Reply::from(frame).0).await
+                    }
+                    Err(error) => self.writer.feed(Reply::from(error).0).await,
+                }
+            }
+            Ok(_) if self.agent.is_none() => self.strike(OpError::unauthenticated()).await,
+            Ok(request) => {
+                self.pending_bytes += text.len();
+                self.pending.push_back((request, text.len()));
+                Ok(())
+            }
+        }
+    }
+
+    /// Answers a frame that costs us and gives nothing; too many of them end the connection.
+    ///
+    /// The answer waits for its turn behind what runs.
+    async fn strike(&mut self, error: OpError) -> Ended {
+        self.strikes += 1;
+        if self.strikes >= defaults::MAX_STRIKES {
+            return Err(End::Close {
+                code: code::VIOLATION,
+                reason: "too many malformed frames",
+                error: Some(error),
+            });
+        }
+        if self.running.is_empty() && self.pending.is_empty() {
+            return self.writer.feed(Reply::from(error).0).await;
+        }
+        // Keep the order of the replies: everything that was read before is answered first.
+        while !(self.running.is_empty() && self.pending.is_empty()) {
+            self.start_ready();
+            tokio::select! {
+                Some(reply) = self.running.next() => self.writer.feed(reply.0).await?,
+                Some(push) = self.pushes.recv() => self.writer.feed(push).await?,
+            }
+            self.writer.flush().await?;
+        }
+        self.writer.feed(Reply::from(error).0).await
+    }
+
+    fn on_time(&mut self) -> Ended {
+        match self.clock.expired() {
+            Expired::Not => Ok(()),
+            Expired::Handshake => Err(End::Close {
+                code: code::VIOLATION,
+                reason: "handshake timed out",
+                error: Some(OpError::new(ErrorCode::Timeout, "handshake timed out")),
+            }),
+            Expired::Idle => Err(End::Close {
+                code: code::AWAY,
+                reason: "idle",
+                error: None,
+            }),
+        }
+    }
+
+    /// The hub stops: parked pulls answer empty, other ops finish, then the Close frame.
+    async fn say_goodbye(&mut self) -> Ended {
+        let finish = async {
+            while let Some(reply) = self.running.next().await {
+                self.writer.feed(reply.0).await?;
+            }
+            self.writer.flush().await
+        };
+        if let Ok(result) = timeout(defaults::CLOSE_TIMEOUT, finish).await {
+            result?;
+        }
+        Err(End::Close {
+            code: code::RESTART,
+            reason: "the hub is stopping",
+            error: None,
+        })
+    }
+}
+
+/// Resolves when the hub stops.
+async fn stopped(stopping: &mut watch::Receiver<bool>) {
+    let _ = stopping.wait_for(|stopping| *stopping).await;
+}
+
+/// What an error of the socket means.
+fn unreadable(error: &axum::Error) -> End {
+    let text = error.to_string();
+    if text.contains("too long") || text.contains("too big") {
+        return End::Close {
+            code: code::TOO_BIG,
+            reason: "message too large",
+            error: None,
+        };
+    }
+    End::Gone
+}
+
+/// The sending half.
+struct Writer {
+    sink: SplitSink<WebSocket, Message>,
+}
+
+impl Writer {
+    async fn feed(&mut self, text: Utf8Bytes) -> Ended {
+        bounded(self.sink.feed(Message::Text(text))).await
+    }
+
+    async fn flush(&mut self) -> Ended {
+        bounded(self.sink.flush()).await
+    }
+
+    /// Says why, sends the Close frame, and waits a moment for the peer's.
+    async fn close(&mut self, mut stream: SplitStream<WebSocket>, end: End) {
+        let End::Close {
+            code,
+            reason,
+            error,
+        } = end
+        else {
+            let _ = timeout(defaults::CLOSE_TIMEOUT, self.sink.close()).await;
+            return;
+        };
+        let goodbye = async {
+            if let Some(error) = error {
+                self.feed(Reply::from(error).0).await?;
+            }
+            let frame = CloseFrame {
+                code,
+                reason: reason.into(),
+            };
+            bounded(self.sink.send(Message::Close(Some(frame)))).await?;
+            while let Some(Ok(_)) = stream.next().await {}
+            Ok::<(), End>(())
+        };
+        let _ = timeout(defaults::CLOSE_TIMEOUT, goodbye).await;
+    }
+}
+
+/// A peer that takes nothing is gone.
+async fn bounded(write: impl Future<Output = Result<(), axum::Error>>) -> Ended {
+    let mut write = std::pin::pin!(write);
+    // The usual write is done at once: no timer for it.
+    let first = std::future::poll_fn(|cx| Poll::Ready(write.as_mut().poll(cx))).await;
+    let result = match first {
+        Poll::Ready(result) => result,
+        Poll::Pending => timeout(defaults::WRITE_TIMEOUT, write)
+            .await
+            .map_err(|_| End::Gone)?,
+    };
+    result.map_err(|_| End::Gone)
+}
+
+enum Expired {
+    Not,
+    Handshake,
+    Idle,
+}
+
+/// The connection's only timer. Activity moves a time stamp, not the timer: it is set anew when
+/// it rings too early.
+struct Clock {
+    sleep: Pin<Box<Sleep>>,
+    last: Instant,
+    /// `None` after the login.
+    handshake_until: Option<Instant>,
+    idle: Option<Duration>,
+}
+
+impl Clock {
+    fn new() -> Self {
+        let now = Instant::now();
+        Clock {
+            sleep: Box::pin(tokio::time::sleep(defaults::HANDSHAKE_SILENCE)),
+            last: now,
+            handshake_until: Some(now + defaults::HANDSHAKE_DEADLINE),
+            idle: None,
+        }
+    }
+
+    fn heard(&mut self) {
+        self.last = Instant::now();
+    }
+
+    fn logged_in(&mut self, idle: Option<Duration>) {
+        self.handshake_until = None;
+        self.idle = idle;
+        self.arm();
+    }
+
+    fn due(&self) -> Option<Instant> {
+        match self.handshake_until {
+            Some(end) => Some(end.min(self.last + defaults::HANDSHAKE_SILENCE)),
+            None => self.idle.map(|idle| self.last + idle),
+        }
+    }
+
+    fn arm(&mut self) {
+        // Without a limit the timer is put far away.
+        let far = Instant::now() + Duration::from_secs(86_400 * 365);
+        let due = self.due().unwrap_or(far);
+        self.sleep.as_mut().reset(due);
+    }
+
+    async fn rings(&mut self) {
+        self.sleep.as_mut().await;
+    }
+
+    fn expired(&mut self) -> Expired {
+        if self.due().is_some_and(|due| due <= Instant::now()) {
+            return if self.handshake_until.is_some() {
+                Expired::Handshake
+            } else {
+                Expired::Idle
+            };
+        }
+        self.arm();
+        Expired::Not
+    }
+}

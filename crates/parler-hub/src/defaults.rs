@@ -1,0 +1,68 @@
+//! The hub's own sizes, depths and times, each with its reason. What both ends of a connection
+//! must agree on is in `parler_protocol::limits`.
+
+use std::time::Duration;
+
+/// Where a hub listens unless told otherwise: this machine only.
+pub const ADDR: &str = "127.0.0.1:7070";
+/// Its port, also the first choice of the hub on demand.
+pub const PORT: u16 = 7070;
+/// Its display name.
+pub const NAME: &str = "Parler Protocol Hub";
+
+/// Connections at once: a team's agents many times over, and about 10 MB of buffers.
+pub const MAX_CONNECTIONS: usize = 1024;
+/// Connections waiting to be accepted: a fleet that reconnects at once after a restart must not
+/// overflow the queue, and one entry costs little.
+pub const LISTEN_BACKLOG: i32 = 4096;
+/// TCP keep-alive: finds a peer that vanished without a word, long before the idle limit.
+pub const TCP_KEEPALIVE: Duration = Duration::from_secs(30);
+
+/// Silence before a login that ends a connection.
+pub const HANDSHAKE_SILENCE: Duration = Duration::from_secs(15);
+/// A login must be done by then, whatever was sent meanwhile.
+pub const HANDSHAKE_DEADLINE: Duration = Duration::from_secs(30);
+/// Frames that could not be read, for one connection: enough for a client with a bug to be told
+/// so, far too few to be a way to spend our time.
+pub const MAX_STRIKES: u32 = 64;
+
+/// Pushes waiting for one connection; what does not fit is dropped, the cursor has it.
+pub const OUTBOX_DEPTH: usize = 256;
+/// Requests read ahead on one connection while earlier ones run.
+pub const MAX_PENDING_FRAMES: usize = 64;
+/// Bytes of such requests: one largest frame more, and no more.
+pub const MAX_PENDING_BYTES: usize = 2 * parler_protocol::limits::MAX_TEXT_FRAME_BYTES;
+/// Sends of one connection that may share commits.
+pub const MAX_SENDS_IN_FLIGHT: usize = 64;
+/// A peer that takes nothing off its socket for so long is gone.
+pub const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
+/// How long a Close frame may take both ways.
+pub const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
+/// How long a stopping hub waits for its connections to end.
+pub const STOP_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// First size of a connection's read and write buffers: most connections are idle, and the
+/// default of 128 KiB each would be most of the hub's memory.
+pub const SOCKET_BUFFER_BYTES: usize = 4096;
+
+/// Batches of commits between the store and the fan-out.
+pub const BUS_DEPTH: usize = 1024;
+/// Depth of arrays and objects inside `parts`. Readers that build a tree stop at 128 in all, and
+/// what a reader cannot read would block it for ever.
+pub const MAX_PARTS_DEPTH: usize = 100;
+
+/// Keys that one budget remembers: bounds the memory that strangers can make us spend (about
+/// 100 bytes each).
+pub const MAX_RATE_KEYS: usize = 65_536;
+/// Wrong invite codes of one agent in a minute. Forty bits stay out of reach.
+pub const MAX_BAD_CODES_PER_MIN: u32 = 30;
+/// How often the presence times of busy agents are written: far below the time after which a
+/// presence reads as offline.
+pub const PRESENCE_FLUSH: Duration = Duration::from_secs(15);
+/// Memberships kept in memory to spare the store a question.
+pub const MAX_CACHED_MEMBERSHIPS: usize = 65_536;
+
+/// A hub on demand stops after so long without connections.
+pub const LOCAL_IDLE_EXIT: Duration = Duration::from_secs(3600);
+/// How long a starting hub waits for its port or lock, which a stopping one may still hold.
+pub const START_WAIT: Duration = Duration::from_secs(5);

@@ -1,0 +1,216 @@
+//! Live subscribers of rooms. Best effort by contract: what does not fit is dropped, the cursor
+//! has it.
+//!
+//! A delivery is serialised once; every subscriber's outbox gets a reference to the same bytes.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use axum::extract::ws::Utf8Bytes;
+use parler_protocol::{AgentId, RoomName};
+use parler_store::LogEntry;
+use tokio::sync::mpsc;
+
+/// Names one connection of this process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ConnId(pub u64);
+
+/// Where a connection's pushes go.
+pub type Outbox = mpsc::Sender<Utf8Bytes>;
+
+/// All subscribers.
+#[derive(Debug, Default)]
+pub struct Fanout {
+    inner: Mutex<Inner>,
+    pushed: AtomicU64,
+    dropped: AtomicU64,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    subscribers: HashMap<ConnId, Subscriber>,
+    by_agent: HashMap<AgentId, Vec<ConnId>>,
+    by_room: HashMap<RoomName, HashSet<ConnId>>,
+}
+
+#[derive(Debug)]
+struct Subscriber {
+    agent: AgentId,
+    outbox: Outbox,
+    rooms: HashSet<RoomName>,
+}
+
+impl Fanout {
+    /// Registers a connection, of no room yet: from now on a room that its agent joins is added.
+    /// Follow with [`Fanout::add_rooms`]. Repeating it is harmless.
+    pub fn subscribe(&self, conn: ConnId, agent: &AgentId, outbox: Outbox) {
+        let mut inner = self.lock();
+        if inner.subscribers.contains_key(&conn) {
+            return;
+        }
+        let rooms = HashSet::new();
+        inner.subscribers.insert(
+            conn,
+            Subscriber {
+                agent: agent.clone(),
+                outbox,
+                rooms,
+            },
+        );
+        inner.by_agent.entry(agent.clone()).or_default().push(conn);
+    }
+
+    /// Adds the rooms that the agent already is in.
+    pub fn add_rooms(&self, conn: ConnId, rooms: impl IntoIterator<Item = RoomName>) {
+        let mut inner = self.lock();
+        for room in rooms {
+            inner.add(conn, room);
+        }
+    }
+
+    /// An agent became a member: its subscribed connections follow the room from here.
+    pub fn joined(&self, room: &RoomName, agent: &AgentId) {
+        let mut inner = self.lock();
+        for conn in inner.by_agent.get(agent).cloned().unwrap_or_default() {
+            inner.add(conn, room.clone());
+        }
+    }
+
+    /// Forgets a connection.
+    pub fn unsubscribe(&self, conn: ConnId) {
+        let mut inner = self.lock();
+        let Some(gone) = inner.subscribers.remove(&conn) else {
+            return;
+        };
+        if let Some(conns) = inner.by_agent.get_mut(&gone.agent) {
+            conns.retain(|c| *c != conn);
+            if conns.is_empty() {
+                inner.by_agent.remove(&gone.agent);
+            }
+        }
+        for room in &gone.rooms {
+            if let Some(conns) = inner.by_room.get_mut(room) {
+                conns.remove(&conn);
+                if conns.is_empty() {
+                    inner.by_room.remove(room);
+                }
+            }
+        }
+    }
+
+    /// Offers a message to everybody who follows its room, but not to its author.
+    pub fn deliver(&self, entry: &LogEntry) {
+        let inner = self.lock();
+        let Some(conns) = inner.by_room.get(&entry.room) else {
+            return;
+        };
+        let mut bytes: Option<Utf8Bytes> = None;
+        for subscriber in conns.iter().filter_map(|conn| inner.subscribers.get(conn)) {
+            if subscriber.agent == entry.author {
+                continue;
+            }
+            let bytes = bytes.get_or_insert_with(|| delivery(entry));
+            let counter = match subscriber.outbox.try_send(bytes.clone()) {
+                Ok(()) => &self.pushed,
+                Err(_) => &self.dropped,
+            };
+            counter.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Pushes queued, and pushes dropped because an outbox was full, since the start.
+    #[must_use]
+    pub fn counts(&self) -> (u64, u64) {
+        (
+            self.pushed.load(Ordering::Relaxed),
+            self.dropped.load(Ordering::Relaxed),
+        )
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Inner {
+    fn add(&mut self, conn: ConnId, room: RoomName) {
+        if let Some(subscriber) = self.subscribers.get_mut(&conn) {
+            subscriber.rooms.insert(room.clone());
+            self.by_room.entry(room).or_default().insert(conn);
+        }
+    }
+}
+
+/// The push frame of a message.
+fn delivery(entry: &LogEntry) -> Utf8Bytes {
+    format!(r#"{{"type":"delivery","message":{}}}"#, entry.json).into()
+}
+
+/// Unsubscribes a connection when it ends, however it ends; harmless if it never subscribed.
+#[derive(Debug)]
+pub struct Subscription {
+    fanout: Arc<Fanout>,
+    conn: ConnId,
+}
+
+impl Subscription {
+    /// Guards the connection's entry.
+    #[must_use]
+    pub fn new(fanout: Arc<Fanout>, conn: ConnId) -> Self {
+        Subscription { fanout, conn }
+    }
+}
+
+impl Drop for Subscription {
+    fn drop(&mut self) {
+        self.fanout.unsubscribe(self.conn);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use parler_protocol::Seq;
+
+    fn entry(seq: i64, author: &str) -> LogEntry {
+        LogEntry {
+            seq: Seq(seq),
+            id: "m".into(),
+            room: RoomName::new("r"),
+            author: AgentId::trusted(author),
+            json: format!(r#"{{"seq":{seq}}}"#).into(),
+        }
+    }
+
+    #[test]
+    fn a_follower_gets_others_messages_and_none_of_its_own() {
+        let fanout = Fanout::default();
+        let (tx, mut rx) = mpsc::channel(8);
+        fanout.subscribe(ConnId(1), &AgentId::trusted("UA"), tx);
+        fanout.deliver(&entry(1, "UB"));
+        assert!(rx.try_recv().is_err(), "not in the room yet");
+        fanout.joined(&RoomName::new("r"), &AgentId::trusted("UA"));
+        fanout.deliver(&entry(2, "UA"));
+        fanout.deliver(&entry(3, "UB"));
+        assert_eq!(
+            rx.try_recv().unwrap().as_str(),
+            r#"{"type":"delivery","message":{"seq":3}}"#
+        );
+        assert!(rx.try_recv().is_err());
+        fanout.unsubscribe(ConnId(1));
+        let inner = fanout.lock();
+        assert!(inner.by_room.is_empty() && inner.by_agent.is_empty());
+    }
+
+    #[test]
+    fn a_full_outbox_drops_and_counts() {
+        let fanout = Fanout::default();
+        let (tx, _rx) = mpsc::channel(1);
+        fanout.subscribe(ConnId(1), &AgentId::trusted("UA"), tx);
+        fanout.add_rooms(ConnId(1), [RoomName::new("r")]);
+        fanout.deliver(&entry(1, "UB"));
+        fanout.deliver(&entry(2, "UB"));
+        assert_eq!(fanout.counts(), (1, 1));
+    }
+}

@@ -1,0 +1,57 @@
+//! `GET /ws`: from HTTP to a socket.
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::extract::ws::WebSocketUpgrade;
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::{IntoResponse as _, Response};
+use parler_protocol::{limits, links};
+
+use crate::conn::session;
+use crate::defaults;
+use crate::state::HubState;
+
+/// Upgrades, unless a web page of somebody else asks: a browser sends its page's origin, and a
+/// page must not reach a hub on this machine behind its user's back.
+pub async fn upgrade(
+    State(state): State<Arc<HubState>>,
+    headers: HeaderMap,
+    upgrade: WebSocketUpgrade,
+) -> Response {
+    if let Some(origin) = headers.get(header::ORIGIN)
+        && !origin.to_str().is_ok_and(|origin| allowed(&state, origin))
+    {
+        return (
+            StatusCode::FORBIDDEN,
+            "this web origin may not open a socket here\n",
+        )
+            .into_response();
+    }
+    let config = state.config();
+    let largest = usize::try_from(
+        config
+            .limits
+            .max_blob_bytes
+            .saturating_add(limits::WS_MESSAGE_SLACK_BYTES),
+    )
+    .unwrap_or(usize::MAX);
+    upgrade
+        .read_buffer_size(defaults::SOCKET_BUFFER_BYTES)
+        .write_buffer_size(defaults::SOCKET_BUFFER_BYTES)
+        // A reply holds at most a page of messages; a push at most one.
+        .max_write_buffer_size(4 * largest)
+        .max_message_size(largest)
+        .max_frame_size(largest)
+        .on_upgrade(move |socket| session::run(state, socket))
+}
+
+fn allowed(state: &HubState, origin: &str) -> bool {
+    let web = origin.starts_with("http://") || origin.starts_with("https://");
+    web && (links::same_hub(origin, state.url())
+        || state
+            .config()
+            .allowed_origins
+            .iter()
+            .any(|a| links::same_hub(a, origin)))
+}

@@ -1,0 +1,105 @@
+//! One op each: request in, reply or refusal out. This file only lists them.
+
+mod invite;
+mod presence;
+mod pull;
+mod rooms;
+mod send;
+mod subscribe;
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use parler_protocol::{ClientFrame, ErrorCode, ServerFrame, limits};
+
+use crate::conn::Reply;
+use crate::conn::envelope::Request;
+use crate::error::OpError;
+use crate::fanout::{ConnId, Outbox};
+use crate::state::{Agent, HubState};
+
+/// What an op knows of who asks.
+#[derive(Clone)]
+pub struct Caller {
+    /// The hub.
+    pub state: Arc<HubState>,
+    /// The agent.
+    pub agent: Agent,
+    /// The connection.
+    pub conn: ConnId,
+    /// Where its pushes go.
+    pub outbox: Outbox,
+    /// Becomes true when the hub stops: parked ops answer then.
+    pub stopping: tokio::sync::watch::Receiver<bool>,
+}
+
+/// An op that runs.
+pub type Running = Pin<Box<dyn Future<Output = Reply> + Send>>;
+
+/// Starts an op of an authenticated agent: spends its budget, then does it.
+pub fn start(caller: Caller, request: Request) -> Running {
+    let now = crate::now_ms();
+    if let Err(retry) = caller.state.budgets().ops.spend(&caller.agent.id, now) {
+        let refused = OpError::rate_limited("operations", retry);
+        return Box::pin(std::future::ready(refused.into()));
+    }
+    caller.state.heard().note(&caller.agent.id, now);
+    match request {
+        Request::Send(send) => Box::pin(async move { send::send(caller, send).await.into() }),
+        Request::Pull(pull) => Box::pin(async move { pull::pull(caller, pull).await }),
+        Request::Hello(_) => Box::pin(std::future::ready(already_in().into())),
+        Request::Other(frame) => Box::pin(async move { other(caller, frame).await }),
+    }
+}
+
+async fn other(caller: Caller, frame: ClientFrame) -> Reply {
+    match frame {
+        ClientFrame::Ping => ServerFrame::Pong.into(),
+        ClientFrame::Subscribe(op) => subscribe::subscribe(caller, op).await.into(),
+        ClientFrame::Invite(op) => invite::invite(caller, op).await.into(),
+        ClientFrame::Redeem(op) => invite::redeem(caller, op).await.into(),
+        ClientFrame::Rooms => rooms::rooms(caller).await.into(),
+        ClientFrame::Roster(op) => rooms::roster(caller, op).await.into(),
+        ClientFrame::Presence(op) => presence::presence(caller, op).await.into(),
+        ClientFrame::SetAttention(op) => presence::set_attention(caller, op).await.into(),
+        later => OpError::unsupported(op_name(&later)).into(),
+    }
+}
+
+fn already_in() -> OpError {
+    OpError::new(ErrorCode::Protocol, "connection is already authenticated")
+}
+
+/// The tag of a frame, for the answer that we do not do it.
+fn op_name(frame: &ClientFrame) -> &'static str {
+    let json = serde_json::to_value(frame).unwrap_or_default();
+    let op = json
+        .get("op")
+        .and_then(|op| op.as_str())
+        .unwrap_or_default();
+    parler_protocol::CLIENT_OPS
+        .iter()
+        .find(|known| **known == op)
+        .copied()
+        .unwrap_or("that op")
+}
+
+/// Refuses a field over its cap.
+fn cap(field: &str, value: &str, bytes: usize) -> Result<(), OpError> {
+    if value.len() > bytes {
+        Err(OpError::too_large(field, bytes))
+    } else {
+        Ok(())
+    }
+}
+
+/// Refuses an ordinary field over its cap.
+fn cap_field(field: &str, value: &str) -> Result<(), OpError> {
+    cap(field, value, limits::MAX_FIELD_BYTES)
+}
+
+/// Refuses an optional ordinary field over its cap.
+fn cap_optional(field: &str, value: Option<&str>) -> Result<(), OpError> {
+    value.map_or(Ok(()), |value| cap_field(field, value))
+}

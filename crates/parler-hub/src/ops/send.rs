@@ -1,0 +1,124 @@
+//! `send`: appends a message.
+//!
+//! Order: caps, the agent's send budget, the size, who may (membership), the room's budget, the
+//! append. The reply is made of what the commit returned, so nothing is said before it.
+
+use parler_protocol::{
+    AgentId, ErrorCode, RoomName, Send, Sent, ServerFrame, Target, canonical, limits, names,
+};
+use parler_store::{Append, Appended};
+use sha2::{Digest as _, Sha256};
+
+use super::{Caller, cap_optional};
+use crate::error::OpError;
+use crate::{now_ms, random};
+
+/// Appends a message, or answers a repeat with the original.
+pub async fn send(caller: Caller, op: Send<Box<str>>) -> Result<ServerFrame, OpError> {
+    check_caps(&op)?;
+    let (state, agent) = (&caller.state, &caller.agent);
+    let now = now_ms();
+    let budgets = state.budgets();
+    budgets
+        .sends
+        .spend(&agent.id, now)
+        .map_err(|r| OpError::rate_limited("messages", r))?;
+    let max = state.config().limits.max_message_bytes;
+    if op.parts.len() > max {
+        return Err(OpError::too_large("parts", max));
+    }
+    let room = resolve(&caller, &op.target).await?;
+    budgets
+        .room_sends
+        .spend(&room, now)
+        .map_err(|r| OpError::rate_limited("messages in this room", r))?;
+    let digest = match &op.client_id {
+        Some(_) => Some(digest(&op.parts)?),
+        None => None,
+    };
+    let appended = state
+        .store()
+        .append(Append {
+            agent: agent.id.clone(),
+            name: agent.name.clone(),
+            role: agent.role.clone(),
+            room: room.clone(),
+            id: random::message_id(),
+            parts: op.parts.into(),
+            mentions: op.mentions.and_then(names::normalise_mentions),
+            reply_to: op.reply_to,
+            client_id: op.client_id,
+            digest,
+            now,
+        })
+        .await?;
+    let sent = |id: String, seq: i64| {
+        Ok(ServerFrame::Sent(Sent {
+            id,
+            seq,
+            room: room.to_string(),
+            turn: None,
+        }))
+    };
+    match appended {
+        Appended::New(entry) => {
+            state.count_message();
+            sent(entry.id.to_string(), entry.seq.0)
+        }
+        Appended::Repeat { id, seq } => sent(id, seq.0),
+        Appended::KeyReused => Err(OpError::new(
+            ErrorCode::Protocol,
+            "this clientId was used for another message in this room: use a new one",
+        )),
+        Appended::NotMember => Err(OpError::not_member(room.as_str())),
+    }
+}
+
+fn check_caps(op: &Send<Box<str>>) -> Result<(), OpError> {
+    let (field, value) = match &op.target {
+        Target::Room { room } => ("room", room),
+        Target::Dm { agent } => ("agent", agent),
+        Target::Service { service } => ("service", service),
+    };
+    super::cap_field(field, value)?;
+    cap_optional("replyTo", op.reply_to.as_deref())?;
+    cap_optional("clientId", op.client_id.as_deref())?;
+    let mentions = op.mentions.as_deref().unwrap_or_default();
+    if mentions.len() > limits::MAX_MENTIONS {
+        return Err(OpError::new(
+            ErrorCode::TooLarge,
+            format!("more than {} mentions", limits::MAX_MENTIONS),
+        ));
+    }
+    mentions
+        .iter()
+        .try_for_each(|mention| super::cap_field("mentions", mention))
+}
+
+/// The room that a target means, for somebody who may write there.
+async fn resolve(caller: &Caller, target: &Target) -> Result<RoomName, OpError> {
+    let (state, me) = (&caller.state, &caller.agent.id);
+    match target {
+        Target::Room { room } => {
+            let room = RoomName::new(room);
+            state.members().require(state.store(), &room, me).await?;
+            Ok(room)
+        }
+        Target::Dm { agent } if me == agent.as_str() => Err(OpError::new(
+            ErrorCode::NotAuthorized,
+            "a direct message goes to somebody else: name another agent",
+        )),
+        Target::Dm { agent } => {
+            let peer = AgentId::parse(agent).ok_or_else(|| OpError::not_discoverable(agent))?;
+            let room = state.store().dm_room(me, &peer).await?;
+            room.ok_or_else(|| OpError::not_discoverable(agent))
+        }
+        Target::Service { .. } => Err(OpError::unsupported("send to a service")),
+    }
+}
+
+/// Tells a repeat from a reused key: the same parts have the same canonical form.
+fn digest(parts: &str) -> Result<[u8; 32], OpError> {
+    let value: serde_json::Value = serde_json::from_str(parts).map_err(OpError::bad_frame)?;
+    Ok(Sha256::digest(canonical::to_vec(&value)).into())
+}

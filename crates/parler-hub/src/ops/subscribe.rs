@@ -1,0 +1,24 @@
+//! `subscribe`: push for this connection.
+
+use parler_protocol::{ServerFrame, Subscribe};
+
+use super::Caller;
+use crate::error::OpError;
+
+/// Registers the connection, then adds the rooms that the agent already is in: a room that it
+/// joins in between is added by the registration. Ends with the connection.
+pub async fn subscribe(caller: Caller, _op: Subscribe) -> Result<ServerFrame, OpError> {
+    let Caller {
+        state,
+        agent,
+        conn,
+        outbox,
+        ..
+    } = caller;
+    state.fanout().subscribe(conn, &agent.id, outbox);
+    let rooms = state.store().rooms(&agent.id).await?;
+    state
+        .fanout()
+        .add_rooms(conn, rooms.into_iter().map(|room| room.name));
+    Ok(ServerFrame::Subscribed)
+}

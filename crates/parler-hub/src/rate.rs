@@ -1,0 +1,180 @@
+//! Budgets: so many events of one key in a fixed window.
+//!
+//! The window opens with the first event and is over [`WINDOW_MS`] later; refused events are not
+//! counted. In memory, bounded, gone on restart.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::net::IpAddr;
+use std::sync::{Mutex, PoisonError};
+
+use parler_protocol::limits::RATE_WINDOW_MS as WINDOW_MS;
+use parler_protocol::{AgentId, RoomName};
+
+use crate::config::Limits;
+use crate::defaults;
+
+/// One budget for many keys.
+#[derive(Debug)]
+pub struct Budget<K> {
+    limit: u32,
+    windows: Mutex<HashMap<K, Window>>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Window {
+    start: i64,
+    count: u32,
+}
+
+impl<K: Hash + Eq + Clone> Budget<K> {
+    /// A budget of `limit` events a window; 0: no limit.
+    #[must_use]
+    pub fn new(limit: u32) -> Self {
+        Budget {
+            limit,
+            windows: Mutex::default(),
+        }
+    }
+
+    /// Spends one event.
+    ///
+    /// # Errors
+    /// The milliseconds after which the window is over, when the budget is spent.
+    pub fn spend(&self, key: &K, now: i64) -> Result<(), u64> {
+        if self.limit == 0 {
+            return Ok(());
+        }
+        let mut windows = self.windows.lock().unwrap_or_else(PoisonError::into_inner);
+        match windows.get_mut(key) {
+            Some(window) if now - window.start < WINDOW_MS => {
+                if window.count >= self.limit {
+                    return Err(u64::try_from(window.start + WINDOW_MS - now).unwrap_or(0));
+                }
+                window.count += 1;
+            }
+            Some(window) => {
+                *window = Window {
+                    start: now,
+                    count: 1,
+                }
+            }
+            None => {
+                if windows.len() >= defaults::MAX_RATE_KEYS {
+                    make_room(&mut windows, now);
+                }
+                windows.insert(
+                    key.clone(),
+                    Window {
+                        start: now,
+                        count: 1,
+                    },
+                );
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the budget is spent, without spending.
+    ///
+    /// # Errors
+    /// As [`Budget::spend`].
+    pub fn check(&self, key: &K, now: i64) -> Result<(), u64> {
+        let windows = self.windows.lock().unwrap_or_else(PoisonError::into_inner);
+        match windows.get(key) {
+            Some(w) if self.limit > 0 && now - w.start < WINDOW_MS && w.count >= self.limit => {
+                Err(u64::try_from(w.start + WINDOW_MS - now).unwrap_or(0))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Drops the windows that are over; if that is not enough, the older half.
+fn make_room<K: Hash + Eq + Clone>(windows: &mut HashMap<K, Window>, now: i64) {
+    windows.retain(|_, w| now - w.start < WINDOW_MS);
+    if windows.len() >= defaults::MAX_RATE_KEYS {
+        let mut starts: Vec<i64> = windows.values().map(|w| w.start).collect();
+        let (_, &mut median, _) = starts.select_nth_unstable(windows.len() / 2);
+        windows.retain(|_, w| w.start > median);
+    }
+}
+
+/// All budgets of a hub.
+#[derive(Debug)]
+pub struct Budgets {
+    /// Operations of an agent.
+    pub ops: Budget<AgentId>,
+    /// Sends of an agent.
+    pub sends: Budget<AgentId>,
+    /// Sends into a room.
+    pub room_sends: Budget<RoomName>,
+    /// Wrong invite codes of an agent.
+    pub bad_codes: Budget<AgentId>,
+    /// HTTP requests of an address (IPv6: of a /64).
+    pub http: Budget<IpAddr>,
+}
+
+impl Budgets {
+    /// Budgets by the limits.
+    #[must_use]
+    pub fn new(limits: &Limits) -> Self {
+        Budgets {
+            ops: Budget::new(limits.max_ops_per_min),
+            sends: Budget::new(limits.max_sends_per_min),
+            room_sends: Budget::new(limits.max_room_sends_per_min),
+            bad_codes: Budget::new(defaults::MAX_BAD_CODES_PER_MIN),
+            http: Budget::new(limits.max_http_per_min),
+        }
+    }
+}
+
+/// The address that a budget is kept for: an IPv6 host may use its whole /64.
+#[must_use]
+pub fn address_key(ip: IpAddr) -> IpAddr {
+    match ip {
+        IpAddr::V6(v6) => match v6.to_ipv4_mapped() {
+            Some(v4) => v4.into(),
+            None => {
+                let s = v6.segments();
+                std::net::Ipv6Addr::new(s[0], s[1], s[2], s[3], 0, 0, 0, 0).into()
+            }
+        },
+        v4 @ IpAddr::V4(_) => v4,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_window_admits_its_limit_and_opens_anew() {
+        let budget = Budget::new(2);
+        assert_eq!(budget.spend(&"a", 1_000), Ok(()));
+        assert_eq!(budget.spend(&"a", 2_000), Ok(()));
+        assert_eq!(budget.spend(&"a", 3_000), Err(58_000));
+        assert_eq!(budget.check(&"a", 3_000), Err(58_000));
+        assert_eq!(budget.spend(&"b", 3_000), Ok(()), "another key");
+        assert_eq!(budget.spend(&"a", 61_000), Ok(()), "a new window");
+        assert_eq!(Budget::new(0).spend(&"a", 1), Ok(()), "no limit");
+    }
+
+    #[test]
+    fn strangers_cannot_grow_the_map_without_bound() {
+        let budget = Budget::new(1);
+        for key in 0..3 * defaults::MAX_RATE_KEYS {
+            let now = i64::try_from(key).unwrap() / 8;
+            budget.spend(&key, now).unwrap();
+        }
+        assert!(budget.windows.lock().unwrap().len() <= defaults::MAX_RATE_KEYS);
+    }
+
+    #[test]
+    fn an_ipv6_host_has_one_budget() {
+        let key = |s: &str| address_key(s.parse().unwrap());
+        assert_eq!(key("2001:db8:1:2:3::4"), key("2001:db8:1:2:ffff::1"));
+        assert_ne!(key("2001:db8:1:2::1"), key("2001:db8:1:3::1"));
+        assert_eq!(key("::ffff:10.0.0.1"), key("10.0.0.1"));
+    }
+}

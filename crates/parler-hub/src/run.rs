@@ -1,0 +1,117 @@
+//! `parler-hub` and `parler hub`: from flags to a running hub.
+
+use std::process::ExitCode;
+
+use parler_protocol::links;
+use tokio::net::TcpListener;
+
+use crate::config::LocalHub;
+use crate::{Hub, HubArgs, HubError, listen};
+
+/// Exit status when the hub could not start.
+const CANNOT_START: u8 = 1;
+
+/// Logs to standard error by `RUST_LOG`, default `info`. Harmless when somebody logs already.
+pub fn start_logging() {
+    let filter = tracing_subscriber::EnvFilter::try_from_default_env()
+        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("info"));
+    let _ = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(false)
+        .try_init();
+}
+
+/// Runs a hub until it is told to stop (interrupt, SIGTERM, or idle). Must be called inside a
+/// multi-threaded tokio runtime.
+pub async fn run_cli(args: HubArgs) -> ExitCode {
+    start_logging();
+    match run(args).await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("parler hub: {error}");
+            ExitCode::from(CANNOT_START)
+        }
+    }
+}
+
+async fn run(args: HubArgs) -> Result<(), HubError> {
+    // Held for as long as the hub runs.
+    let (_place, config, listener) = if args.local {
+        let base = args
+            .base
+            .clone()
+            .or_else(default_base)
+            .ok_or(crate::ConfigError::NoHome)?;
+        let mut place = LocalHub::take(&base)?;
+        let config = place.config(&args)?;
+        let listener = place.bind()?;
+        (Some(place), config, listener)
+    } else {
+        let config = args.config()?;
+        config.check(&args.addr)?;
+        (None, config, bind(&args.addr)?)
+    };
+    let hub = Hub::open(config, listener)?;
+    announce(&hub);
+    hub.serve(signalled()).await?;
+    tracing::info!("stopped");
+    Ok(())
+}
+
+fn default_base() -> Option<std::path::PathBuf> {
+    std::env::home_dir()
+        .filter(|home| !home.as_os_str().is_empty())
+        .map(|h| h.join(".parler"))
+}
+
+fn bind(addr: &str) -> Result<TcpListener, HubError> {
+    let failed = |source| HubError::Listen {
+        addr: addr.to_owned(),
+        source,
+    };
+    listen::bind(listen::resolve(addr).map_err(failed)?).map_err(failed)
+}
+
+fn announce(hub: &Hub) {
+    let state = hub.state();
+    let config = state.config();
+    let door = match (&config.join_secret, config.public) {
+        (Some(_), _) => "join secret",
+        (None, true) => "open to all",
+        (None, false) => "open on this machine",
+    };
+    tracing::info!(
+        url = state.url(),
+        dial = links::dial_url(state.url()),
+        db = config.db.as_ref().map(|p| p.display().to_string()).as_deref().unwrap_or("none: forgets"),
+        durability = ?config.durability,
+        hub = state.key().id().as_str(),
+        door,
+        "hub is up"
+    );
+}
+
+/// Resolves at an interrupt or SIGTERM.
+async fn signalled() {
+    let interrupt = tokio::signal::ctrl_c();
+    #[cfg(unix)]
+    {
+        use tokio::signal::unix::{SignalKind, signal};
+        match signal(SignalKind::terminate()) {
+            Ok(mut terminate) => {
+                tokio::select! {
+                    _ = interrupt => {}
+                    _ = terminate.recv() => {}
+                }
+            }
+            Err(_) => {
+                let _ = interrupt.await;
+            }
+        }
+    }
+    #[cfg(not(unix))]
+    {
+        let _ = interrupt.await;
+    }
+}

@@ -1,0 +1,211 @@
+//! The handle that connections and ops work with.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use parler_identity::KeyPair;
+use parler_protocol::AgentId;
+use parler_store::Store;
+use sha2::{Digest as _, Sha256};
+use tokio::sync::watch;
+
+use crate::authz::Members;
+use crate::config::Config;
+use crate::fanout::{ConnId, Fanout};
+use crate::presence::Heard;
+use crate::rate::Budgets;
+use crate::waiters::Waiters;
+
+/// What one hub is, shared by everything that serves it.
+pub struct HubState {
+    config: Config,
+    url: String,
+    hub12: String,
+    key: KeyPair,
+    store: Arc<dyn Store>,
+    fanout: Arc<Fanout>,
+    waiters: Arc<Waiters>,
+    budgets: Budgets,
+    members: Members,
+    heard: Heard,
+    stopping: watch::Sender<bool>,
+    next_conn: AtomicU64,
+    live: AtomicUsize,
+    connections_total: AtomicU64,
+    messages_total: AtomicU64,
+}
+
+/// Who is at the other end of a connection, as authenticated.
+#[derive(Clone, Debug)]
+pub struct Agent {
+    /// Its id.
+    pub id: AgentId,
+    /// Its display name.
+    pub name: Arc<str>,
+    /// Its role.
+    pub role: Option<Arc<str>>,
+}
+
+/// One place among the connections; dropping it frees the place.
+pub struct Admission {
+    state: Arc<HubState>,
+    /// Names the connection.
+    pub conn: ConnId,
+}
+
+impl HubState {
+    pub(crate) fn new(
+        config: Config,
+        bound: SocketAddr,
+        key: KeyPair,
+        store: Arc<dyn Store>,
+        fanout: Arc<Fanout>,
+        waiters: Arc<Waiters>,
+    ) -> Self {
+        let url = config.public_url(bound);
+        let digest = Sha256::digest(url.as_bytes());
+        let hub12 = digest
+            .iter()
+            .take(6)
+            .map(|byte| format!("{byte:02x}"))
+            .collect();
+        HubState {
+            budgets: Budgets::new(&config.limits),
+            config,
+            url,
+            hub12,
+            key,
+            store,
+            fanout,
+            waiters,
+            members: Members::default(),
+            heard: Heard::default(),
+            stopping: watch::Sender::new(false),
+            next_conn: AtomicU64::new(1),
+            live: AtomicUsize::new(0),
+            connections_total: AtomicU64::new(0),
+            messages_total: AtomicU64::new(0),
+        }
+    }
+
+    /// What the hub was told.
+    #[must_use]
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// The address that links are made of.
+    #[must_use]
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// The part of a login challenge that names this hub.
+    #[must_use]
+    pub fn hub12(&self) -> &str {
+        &self.hub12
+    }
+
+    /// The hub's own key.
+    #[must_use]
+    pub fn key(&self) -> &KeyPair {
+        &self.key
+    }
+
+    /// The durable state.
+    #[must_use]
+    pub fn store(&self) -> &dyn Store {
+        &*self.store
+    }
+
+    /// Live subscribers.
+    #[must_use]
+    pub fn fanout(&self) -> &Arc<Fanout> {
+        &self.fanout
+    }
+
+    /// Parked pulls.
+    #[must_use]
+    pub fn waiters(&self) -> &Arc<Waiters> {
+        &self.waiters
+    }
+
+    /// Rates.
+    #[must_use]
+    pub fn budgets(&self) -> &Budgets {
+        &self.budgets
+    }
+
+    /// Memberships.
+    #[must_use]
+    pub fn members(&self) -> &Members {
+        &self.members
+    }
+
+    /// Who was heard of when.
+    #[must_use]
+    pub fn heard(&self) -> &Heard {
+        &self.heard
+    }
+
+    /// Takes a place among the connections; `None` when the hub is full.
+    #[must_use]
+    pub fn admit(self: &Arc<Self>) -> Option<Admission> {
+        let cap = self.config.limits.max_connections;
+        let admitted = self
+            .live
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, |n| {
+                (n < cap).then_some(n + 1)
+            });
+        if admitted.is_err() {
+            return None;
+        }
+        self.connections_total.fetch_add(1, Ordering::Relaxed);
+        let conn = ConnId(self.next_conn.fetch_add(1, Ordering::Relaxed));
+        Some(Admission {
+            state: Arc::clone(self),
+            conn,
+        })
+    }
+
+    /// Open connections.
+    #[must_use]
+    pub fn live_connections(&self) -> usize {
+        self.live.load(Ordering::Acquire)
+    }
+
+    /// Connections accepted since the start.
+    #[must_use]
+    pub fn connections_total(&self) -> u64 {
+        self.connections_total.load(Ordering::Relaxed)
+    }
+
+    /// Counts an appended message.
+    pub fn count_message(&self) {
+        self.messages_total.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Messages appended since the start.
+    #[must_use]
+    pub fn messages_total(&self) -> u64 {
+        self.messages_total.load(Ordering::Relaxed)
+    }
+
+    /// Tells every connection to end.
+    pub fn stop(&self) {
+        self.stopping.send_replace(true);
+    }
+
+    /// Becomes true when the hub stops.
+    #[must_use]
+    pub fn stopping(&self) -> watch::Receiver<bool> {
+        self.stopping.subscribe()
+    }
+}
+
+impl Drop for Admission {
+    fn drop(&mut self) {
+        self.state.live.fetch_sub(1, Ordering::AcqRel);
+    }
+}
