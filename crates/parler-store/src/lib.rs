@@ -21,6 +21,12 @@ use parler_protocol::{AgentId, Attention, RoomName, Seq};
 pub use error::StoreError;
 pub use model::*;
 
+/// Entries of one page at most.
+pub const MAX_PAGE: u32 = parler_protocol::limits::MAX_PULL_LIMIT;
+/// JSON of one page at most, in bytes, unless its first entry alone is larger: a thousand of the
+/// largest messages would be a gigabyte.
+pub const PAGE_BYTES: usize = 16 * 1024 * 1024;
+
 /// What every method of a [`Store`] answers with.
 pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;
 
@@ -117,6 +123,9 @@ pub trait Store: Send + Sync + 'static {
     fn append(&self, append: Append) -> StoreFuture<'_, Appended>;
 
     /// Reads a room for a member; `None` if the agent is not one. Moves no cursor.
+    ///
+    /// `limit` is cut to [`MAX_PAGE`]. A page ends early when its JSON would pass [`PAGE_BYTES`],
+    /// but never before its first entry.
     fn read<'a>(
         &'a self,
         room: &'a RoomName,
