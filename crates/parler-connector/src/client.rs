@@ -1,30 +1,51 @@
-//! The public calls of a client.
+//! The public calls of a client, and how one call is repeated over lost connections.
+//!
+//! The connection itself belongs to the actor in `demux`; this file knows what may be sent to it
+//! twice, and turns replies into what a caller wants.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use parler_protocol::{
-    AgentId, Attention, ClientFrame, Invite, Invited, Joined, Pulled, RoomInfo, RosterEntry, Sent,
-    ServerFrame, StoredMessage,
+    AgentId, Attention, ClientFrame, ErrorCode, Invite, Invited, Joined, Presence, Pull, Pulled,
+    Redeem, RoomInfo, RoomOp, RosterEntry, Sent, ServerFrame, SetAttention, StoredMessage,
+    Subscribe,
 };
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::AbortHandle;
+use tokio::time::{Instant, sleep, timeout, timeout_at};
 
+use crate::demux::{Actor, Ask, CLOSE_TIMEOUT, Failure, Order, QUEUE, Reached};
 use crate::error::ClientError;
+use crate::keepalive::{Pace, Vigil, ask_aside};
+use crate::link::{Answer, Request};
 use crate::options::ClientOptions;
 use crate::outgoing::Outgoing;
+use crate::reconnect::{idempotent, parks_for};
+use crate::shared::Shared;
+
+/// How long a send sits out a rate limit in all, when the hub says that this is enough.
+const MAX_RATE_PAUSE: Duration = Duration::from_secs(5);
+/// The least pause before a rate-limited send is repeated, whatever the hub says.
+const MIN_RATE_PAUSE: Duration = Duration::from_millis(50);
+/// How much later than a call's deadline the actor's own, better error may come.
+const GRACE: Duration = Duration::from_millis(100);
+/// By what a read is made smaller whose reply was too large to take.
+const SHRINK: u32 = 8;
 
 /// Where a [`Client::pull`] starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Read {
-    /// After this place in the log, wherever the cursor is. Moves nothing.
+    /// After this place in the log, wherever the cursor is.
     Since {
         /// Place in the log.
         seq: i64,
-        /// Messages at most (the hub caps it at 1000).
+        /// Messages at most; hubs cap it at 1000.
         limit: u32,
     },
-    /// After the cursor. Moves nothing either: [`Client::commit`] does.
+    /// After the cursor.
     Unread {
-        /// Messages at most (the hub caps it at 1000).
+        /// Messages at most; hubs cap it at 1000.
         limit: u32,
     },
 }
@@ -41,184 +62,530 @@ pub enum Redeemed {
     },
 }
 
-/// A cheap handle on one connection to a hub.
+/// A handle on one connection to one hub, as one agent.
+///
+/// Clones share the connection; it ends when the last of them is dropped. All calls may run at
+/// the same time; each ends within [`crate::Timeouts::request`] whatever the hub does, waits
+/// excepted. Every call must run inside a tokio runtime with I/O and time enabled.
+///
+/// A call that finds the connection lost repeats itself on a new one where that is safe: reads,
+/// and sends, whose `clientId` makes the hub store them once. What cannot be repeated safely (an
+/// invite, for example) ends with [`ClientError::Lost`] when nobody knows whether it arrived.
 #[derive(Clone)]
 pub struct Client {
-    options: Arc<ClientOptions>,
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    shared: Arc<Shared>,
+    running: OnceLock<Running>,
+}
+
+/// The actor of a client that has been used.
+struct Running {
+    orders: mpsc::Sender<Order>,
+    task: AbortHandle,
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+/// The time that one call has.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Budget {
+    deadline: Instant,
+    /// For one reply: half of it all, so that a silent connection can be replaced in time.
+    patience: Duration,
+}
+
+impl Budget {
+    pub(crate) fn of(total: Duration) -> Self {
+        Budget {
+            deadline: Instant::now() + total,
+            patience: total / 2,
+        }
+    }
 }
 
 impl Client {
     /// Makes a client. Dials nothing: the first call does.
     #[must_use]
     pub fn new(options: ClientOptions) -> Client {
+        Self::with_pace(options, Pace::default())
+    }
+
+    pub(crate) fn with_pace(options: ClientOptions, pace: Pace) -> Client {
         Client {
-            options: Arc::new(options),
+            inner: Arc::new(Inner {
+                shared: Shared::new(options, pace),
+                running: OnceLock::new(),
+            }),
         }
     }
 
     /// Makes a client and logs in once, so that errors show at once.
     ///
     /// # Errors
-    /// Whatever keeps the hub from being reached or from taking the login.
+    /// Whatever keeps the hub from being reached, from proving its key, or from taking the login.
     pub async fn connect(options: ClientOptions) -> Result<Client, ClientError> {
         let client = Client::new(options);
-        client.ping().await?;
-        Ok(client)
+        let budget = Budget::of(client.shared().options.timeouts.connect);
+        match client.attempt(None, budget, true).await {
+            Ok(_) => Ok(client),
+            Err(failure) => Err(failure.error),
+        }
     }
 
     /// This agent's id.
     #[must_use]
     pub fn id(&self) -> &AgentId {
-        self.options.keys.id()
+        self.shared().options.keys.id()
     }
 
     /// This agent's display name, cleaned.
     #[must_use]
     pub fn name(&self) -> &str {
-        &self.options.name
+        &self.shared().options.name
     }
 
     /// This agent's role, cleaned.
     #[must_use]
     pub fn role(&self) -> Option<&str> {
-        self.options.role.as_deref()
+        self.shared().options.role.as_deref()
     }
 
     /// The hub's address as it was given.
     #[must_use]
     pub fn hub_url(&self) -> &str {
-        &self.options.endpoint.url
+        &self.shared().options.endpoint.url
     }
 
     /// Asks whether the hub is there.
     ///
     /// # Errors
-    /// See [`ClientError`].
+    /// As every call: the hub cannot be reached, refuses the login, or does not answer in time.
     pub async fn ping(&self) -> Result<(), ClientError> {
-        Err(ClientError::Stopped)
+        self.request(ClientFrame::Ping).await.map(drop)
     }
 
-    /// Turns pushes on, for this connection and those that replace it.
+    /// Turns pushes on, for this connection and for those that replace it. `false`: the hub
+    /// refuses, and reading now and then has to do ([`Client::wait`] does that by itself).
     ///
     /// # Errors
-    /// See [`ClientError`]; a refusal by the hub is `Ok(false)`.
+    /// As every call; a refusal is no error.
     pub async fn subscribe(&self) -> Result<bool, ClientError> {
-        Err(ClientError::Stopped)
+        let wakes = (!self.shared().options.wakes).then_some(false);
+        let subscribe = Subscribe { turns: None, wakes };
+        match self.request(ClientFrame::Subscribe(subscribe)).await {
+            Ok(_) => Ok(true),
+            Err(ClientError::Refused { .. }) => Ok(false),
+            Err(error) => Err(error),
+        }
     }
 
-    /// Opens a room if need be and mints a code for it.
+    /// Opens a room if need be and mints a code for it. Never repeated: each mints another code.
     ///
     /// # Errors
-    /// See [`ClientError`].
+    /// As every call; [`ClientError::Refused`] for a room of others, or one too many.
     pub async fn invite(&self, invite: Invite) -> Result<Invited, ClientError> {
-        let _ = invite;
-        Err(ClientError::Stopped)
+        match self.request(ClientFrame::Invite(invite)).await? {
+            ServerFrame::Invited(invited) => Ok(invited),
+            other => Err(unexpected("invite", &other)),
+        }
     }
 
-    /// Joins by code.
+    /// Joins by code: a bare one, or any text with `/join/CODE` in it.
     ///
     /// # Errors
-    /// See [`ClientError`].
+    /// As every call; [`ClientError::Refused`] for a code that is unknown, spent or expired, and
+    /// when the owner denied.
     pub async fn redeem(&self, code: &str) -> Result<Redeemed, ClientError> {
-        let _ = code;
-        Err(ClientError::Stopped)
+        let redeem = Redeem {
+            code: code.to_owned(),
+            wait_secs: None,
+        };
+        match self.request(ClientFrame::Redeem(redeem)).await? {
+            ServerFrame::Joined(joined) => Ok(Redeemed::Joined(joined)),
+            ServerFrame::JoinPending(pending) => Ok(Redeemed::Pending { room: pending.room }),
+            other => Err(unexpected("redeem", &other)),
+        }
     }
 
-    /// This agent's rooms.
+    /// This agent's rooms, by name.
     ///
     /// # Errors
-    /// See [`ClientError`].
+    /// As every call.
     pub async fn rooms(&self) -> Result<Vec<RoomInfo>, ClientError> {
-        Err(ClientError::Stopped)
+        match self.request(ClientFrame::Rooms).await? {
+            ServerFrame::Rooms(rooms) => Ok(rooms.rooms),
+            other => Err(unexpected("rooms", &other)),
+        }
     }
 
-    /// The members of a room.
+    /// The members of a room, by name.
     ///
     /// # Errors
-    /// See [`ClientError`].
+    /// As every call; [`ErrorCode::NotMember`] also for a room that does not exist.
     pub async fn roster(&self, room: &str) -> Result<Vec<RosterEntry>, ClientError> {
-        let _ = room;
-        Err(ClientError::Stopped)
+        let roster = ClientFrame::Roster(RoomOp {
+            room: room.to_owned(),
+        });
+        match self.request(roster).await? {
+            ServerFrame::Roster(roster) => Ok(roster.entries),
+            other => Err(unexpected("roster", &other)),
+        }
     }
 
-    /// Signs and sends a message.
+    /// Signs and sends a message. `Ok` means that the hub has stored it, once, however often the
+    /// connection was lost on the way.
+    ///
+    /// A rate limit is sat out when the hub says that it passes within five seconds.
     ///
     /// # Errors
-    /// See [`ClientError`].
+    /// As every call; [`ClientError::Refused`] with the hub's code for what it does not take.
     pub async fn send(&self, message: Outgoing) -> Result<Sent, ClientError> {
-        let _ = message;
-        Err(ClientError::Stopped)
+        let frame = ClientFrame::Send(message.into_send(&self.shared().options.keys));
+        let budget = Budget::of(self.budget());
+        let mut paused = Duration::ZERO;
+        loop {
+            let refused = match self.exchange(&frame, budget).await {
+                Ok(ServerFrame::Sent(sent)) => return Ok(sent),
+                Ok(other) => return Err(unexpected("send", &other)),
+                Err(error) => error,
+            };
+            let Some(pause) = rate_pause(&refused) else {
+                return Err(refused);
+            };
+            paused += pause;
+            if paused > MAX_RATE_PAUSE || Instant::now() + pause >= budget.deadline {
+                return Err(refused);
+            }
+            sleep(pause).await;
+        }
     }
 
-    /// Reads a room. Moves nothing.
+    /// Reads a room. Moves nothing: the cursor stays until [`Client::commit`].
+    ///
+    /// A reply can hold fewer messages than asked for although there are more; read on from its
+    /// `cursor` until one is empty.
     ///
     /// # Errors
-    /// See [`ClientError`].
+    /// As every call; [`ErrorCode::NotMember`] also for a room that does not exist.
     pub async fn pull(&self, room: &str, read: Read) -> Result<Pulled, ClientError> {
-        let _ = (room, read);
-        Err(ClientError::Stopped)
+        let budget = Budget::of(self.budget());
+        match read {
+            Read::Unread { limit } => self.unread(room, limit, budget).await,
+            Read::Since { seq, limit } => self.read(room, Some(seq), None, limit, budget).await,
+        }
     }
 
-    /// Says that everything up to `seq` was consumed.
+    /// Says that everything up to `seq` was consumed. A lower `seq` than before, and one beyond
+    /// the room's head, change nothing.
     ///
     /// # Errors
-    /// See [`ClientError`].
+    /// As every call.
     pub async fn commit(&self, room: &str, seq: i64) -> Result<(), ClientError> {
-        let _ = (room, seq);
-        Err(ClientError::Stopped)
+        let budget = Budget::of(self.budget());
+        let pulled = self.read(room, None, Some(seq), 0, budget).await?;
+        // A hub that did not take it would take it later, when the room has grown past it, and
+        // swallow what nobody read: it is not repeated.
+        if pulled.cursor >= seq {
+            self.shared().note_commit(room, seq);
+        }
+        Ok(())
     }
 
-    /// Waits until something unread is in the room, or until the budget is spent.
+    /// Waits until something unread is in the room, at most for `budget`; then `messages` is
+    /// empty. What is unread at once is returned at once.
+    ///
+    /// Dropping the wait consumes nothing. An outage of the hub is outlived; when it lasts to the
+    /// end of the budget it is the error.
     ///
     /// # Errors
-    /// See [`ClientError`].
+    /// As every call. A refused login and a refusal such as [`ErrorCode::NotMember`] end the wait
+    /// at once.
     pub async fn wait(
         &self,
         room: &str,
         limit: u32,
         budget: Duration,
     ) -> Result<Pulled, ClientError> {
-        let _ = (room, limit, budget);
-        Err(ClientError::Stopped)
+        Vigil::new(self, room, limit).keep(budget).await
     }
 
-    /// The next pushed message.
+    /// The next pushed message. Waits for ever when nothing is pushed, for example before
+    /// [`Client::subscribe`]. Safe to cancel; of several waiters each message reaches one.
+    ///
+    /// A push is a doorbell: those of an outage never come, and of more than 1024 that wait the
+    /// oldest go. Read the room to be complete.
     pub async fn next_push(&self) -> StoredMessage {
-        std::future::pending().await
+        self.shared().pushes.next().await
     }
 
-    /// Says how this agent is.
+    /// The next frame other than a message that was pushed: turns, guards, join requests. They
+    /// come to a client that asked for them with the raw op `subscribe`. Like
+    /// [`Client::next_push`] otherwise.
+    pub async fn next_notice(&self) -> ServerFrame {
+        self.shared().notices.next().await
+    }
+
+    /// How many pushes were dropped because nobody took them.
+    #[must_use]
+    pub fn dropped_pushes(&self) -> u64 {
+        self.shared().pushes.dropped()
+    }
+
+    /// Says how this agent is; said again by itself after every reconnect, which resets it on
+    /// the hub. An absent activity clears the stored one, an absent attention keeps it.
     ///
     /// # Errors
-    /// See [`ClientError`].
+    /// As every call.
     pub async fn presence(
         &self,
         status: &str,
         activity: Option<&str>,
         attention: Option<Attention>,
     ) -> Result<(), ClientError> {
-        let _ = (status, activity, attention);
-        Err(ClientError::Stopped)
+        let presence = Presence {
+            status: status.to_owned(),
+            activity: activity.map(str::to_owned),
+            attention,
+        };
+        self.request(ClientFrame::Presence(presence))
+            .await
+            .map(drop)
     }
 
     /// Says what may wake this agent.
     ///
     /// # Errors
-    /// See [`ClientError`].
+    /// As every call.
     pub async fn set_attention(&self, attention: Attention) -> Result<(), ClientError> {
-        let _ = attention;
-        Err(ClientError::Stopped)
+        let frame = ClientFrame::SetAttention(SetAttention { attention });
+        self.request(frame).await.map(drop)
     }
 
-    /// Sends any frame and gives the reply as it is, for what has no method yet.
+    /// Sends any frame and gives the reply as it is, for what has no method yet. Messages sent
+    /// this way are not signed.
+    ///
+    /// One that parks (`waitSecs`) gets a connection of its own, so that nothing waits behind it;
+    /// dropping the call ends that.
     ///
     /// # Errors
-    /// See [`ClientError`]; an `error` frame is [`ClientError::Refused`].
+    /// As every call; an `error` frame is [`ClientError::Refused`]. `hello` is the client's own
+    /// business, and blobs need more than one frame: [`ClientError::NotASingleRequest`].
     pub async fn request(&self, frame: ClientFrame) -> Result<ServerFrame, ClientError> {
-        let _ = frame;
-        Err(ClientError::Stopped)
+        let what = match &frame {
+            ClientFrame::Hello(_) => Some("hello"),
+            ClientFrame::PutBlob(_) => Some("put_blob"),
+            ClientFrame::GetBlob(_) => Some("get_blob"),
+            _ => None,
+        };
+        if let Some(what) = what {
+            return Err(ClientError::NotASingleRequest { what });
+        }
+        match parks_for(&frame) {
+            0 => self.exchange(&frame, Budget::of(self.budget())).await,
+            secs => ask_aside(self.shared(), &frame, Duration::from_secs(secs)).await,
+        }
     }
 
-    /// Ends the connection in good order.
-    pub async fn close(self) {}
+    /// Ends the connection in good order, for all clones: later calls are
+    /// [`ClientError::Stopped`].
+    pub async fn close(self) {
+        let Some(running) = self.inner.running.get() else {
+            return;
+        };
+        let (done, closed) = oneshot::channel();
+        let goodbye = async {
+            if running.orders.send(Order::Close(done)).await.is_ok() {
+                // Either way it is over.
+                let _ = closed.await;
+            }
+        };
+        // What does not close in time is aborted with the last handle.
+        let _ = timeout(CLOSE_TIMEOUT, goodbye).await;
+        running.task.abort();
+    }
+
+    pub(crate) fn shared(&self) -> &Shared {
+        &self.inner.shared
+    }
+
+    /// The time that a call has.
+    pub(crate) fn budget(&self) -> Duration {
+        self.shared().options.timeouts.request
+    }
+
+    /// Reads after the cursor.
+    pub(crate) async fn unread(
+        &self,
+        room: &str,
+        limit: u32,
+        budget: Budget,
+    ) -> Result<Pulled, ClientError> {
+        let ack = self.shared().committed(room);
+        self.read(room, None, Some(ack), limit, budget).await
+    }
+
+    /// Asks whether the connection lives; a dead one is dropped and not replaced here.
+    pub(crate) async fn heartbeat(&self, within: Duration) -> Result<(), ClientError> {
+        let request = Request::new(&ClientFrame::Ping)?;
+        let budget = Budget {
+            patience: within,
+            ..Budget::of(within)
+        };
+        match self.attempt(Some(&request), budget, true).await {
+            Ok(_) => Ok(()),
+            Err(failure) => Err(failure.error),
+        }
+    }
+
+    /// One read; made smaller when its reply is too large to take, so that a room of large
+    /// messages is read in several goes.
+    async fn read(
+        &self,
+        room: &str,
+        since: Option<i64>,
+        ack: Option<i64>,
+        mut limit: u32,
+        budget: Budget,
+    ) -> Result<Pulled, ClientError> {
+        loop {
+            let frame = ClientFrame::Pull(Pull {
+                room: room.to_owned(),
+                since,
+                limit: Some(limit),
+                wait_secs: None,
+                ack,
+            });
+            match self.exchange(&frame, budget).await {
+                Ok(ServerFrame::Pulled(pulled)) => return Ok(pulled),
+                Ok(other) => return Err(unexpected("pull", &other)),
+                Err(ClientError::ReplyTooLarge { .. }) if limit > 1 => {
+                    limit = (limit / SHRINK).max(1);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Exchanges a frame for its reply, repeating it over lost connections while that is safe and
+    /// there is time.
+    async fn exchange(
+        &self,
+        frame: &ClientFrame,
+        budget: Budget,
+    ) -> Result<ServerFrame, ClientError> {
+        let request = Request::new(frame)?;
+        let mut first_try = true;
+        loop {
+            let failure = match self.attempt(Some(&request), budget, first_try).await {
+                Ok(Some(answer)) => return answer.into_frame(request.op),
+                Ok(None) => return Err(ClientError::Stopped),
+                Err(failure) => failure,
+            };
+            let safe = match failure.reached {
+                Reached::Nothing => true,
+                Reached::Hub => idempotent(frame),
+                Reached::Deadline => false,
+            };
+            // Nobody there from the beginning is an error at once: most likely the address is
+            // wrong or the hub was never started.
+            let outage = failure.error.is_outage() && self.shared().known_good.is_set();
+            if !(safe && outage && Instant::now() < budget.deadline) {
+                return Err(failure.error);
+            }
+            first_try = false;
+        }
+    }
+
+    /// Hands one request to the actor, which is started if need be, and waits for what comes.
+    async fn attempt(
+        &self,
+        request: Option<&Request>,
+        budget: Budget,
+        first_try: bool,
+    ) -> Result<Option<Answer>, Failure> {
+        let what = request.map_or("login", |request| request.op);
+        let (reply, answer) = oneshot::channel();
+        let ask = Order::Ask(Ask {
+            request: request.cloned(),
+            deadline: budget.deadline,
+            patience: budget.patience,
+            first_try,
+            reply,
+        });
+        let orders = &self.inner.running().orders;
+        let exchange = async {
+            orders.send(ask).await.map_err(|_| stopped())?;
+            answer.await.map_err(|_| stopped())?
+        };
+        timeout_at(budget.deadline + GRACE, exchange)
+            .await
+            .unwrap_or_else(|_| {
+                Err(Failure {
+                    error: ClientError::TimedOut {
+                        what,
+                        url: self.shared().shown_url.clone(),
+                    },
+                    reached: Reached::Deadline,
+                })
+            })
+    }
+}
+
+impl std::fmt::Debug for Client {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Client")
+            .field("id", self.id())
+            .field("hub", &self.shared().shown_url)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Inner {
+    fn running(&self) -> &Running {
+        self.running.get_or_init(|| {
+            let (orders, queue) = mpsc::channel(QUEUE);
+            let actor = Actor::new(self.shared.clone(), queue);
+            Running {
+                orders,
+                task: tokio::spawn(actor.run()).abort_handle(),
+            }
+        })
+    }
+}
+
+fn stopped() -> Failure {
+    Failure {
+        error: ClientError::Stopped,
+        reached: Reached::Deadline,
+    }
+}
+
+/// How long to pause before a rate-limited send is repeated; `None`: not at all.
+fn rate_pause(error: &ClientError) -> Option<Duration> {
+    match error {
+        ClientError::Refused {
+            code: Some(ErrorCode::RateLimited),
+            retry_after: Some(after),
+            ..
+        } => Some((*after).max(MIN_RATE_PAUSE)),
+        _ => None,
+    }
+}
+
+/// For a reply whose type fits the op and is none of those that the caller can use.
+fn unexpected(what: &'static str, reply: &ServerFrame) -> ClientError {
+    // Only the kind: the content may be large and is not ours to repeat.
+    let got = format!("{reply:?}");
+    let kind = got.split(['(', '{', ' ']).next().unwrap_or_default();
+    ClientError::Unexpected {
+        what,
+        got: format!("a {kind} frame"),
+    }
 }

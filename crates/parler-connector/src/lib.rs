@@ -29,11 +29,33 @@
 #![warn(missing_docs)]
 
 mod client;
+pub mod config;
+pub mod context;
+mod demux;
 mod error;
+mod handle;
+pub mod home;
+mod inbox;
+mod keepalive;
+mod link;
+mod lock;
+mod login;
+mod naming;
 mod options;
 mod outgoing;
+pub mod platform;
+mod reconnect;
+pub mod registry;
+pub mod session;
+mod shared;
+mod slots;
+pub mod terminal;
+#[cfg(test)]
+mod testing;
+mod transport;
 
 pub use client::{Client, Read, Redeemed};
 pub use error::ClientError;
+pub use handle::handle_for;
 pub use options::{CONNECT_TIMEOUT, ClientOptions, Endpoint, REQUEST_TIMEOUT, Timeouts};
 pub use outgoing::Outgoing;
