@@ -1,0 +1,529 @@
+//! `config.json` of an identity: its key, its name, its settings; and what the environment makes
+//! of them for one run.
+//!
+//! The file is private from the first instant and minted once, however many processes start
+//! together. Fields that this version does not know stay as they are. A damaged file is an error
+//! that names it: an identity is never replaced behind its owner's back, and a file once written
+//! is never deleted. The key itself is never overridden by anything.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use parler_identity::{IdentityError, KeyFileError, KeyPair, keyfile};
+use parler_protocol::limits::MAX_HELLO_FIELD_BYTES;
+use parler_protocol::{AgentId, Attention, clean};
+use secrecy::zeroize::Zeroizing;
+use secrecy::{ExposeSecret, SecretString};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::context::Context;
+use crate::handle::handle_for;
+use crate::home::{Identity, Rule};
+use crate::lock;
+
+/// How long [`Config::update`] waits for another process that changes the same file.
+const UPDATE_WAIT: Duration = Duration::from_secs(2);
+
+/// What the user set about being woken, for all rooms and for single ones.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AttentionSettings {
+    /// For all rooms; absent: never set, the default of each room applies.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mode: Option<Attention>,
+    /// Rooms where only what is directed or shared wakes.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub quiet_rooms: BTreeSet<String>,
+    /// Rooms where nothing wakes.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub muted_rooms: BTreeSet<String>,
+}
+
+impl AttentionSettings {
+    /// Sets what holds in one room: `None` takes the override away.
+    pub fn set_room(&mut self, room: &str, rule: Option<RoomAttention>) {
+        self.quiet_rooms.remove(room);
+        self.muted_rooms.remove(room);
+        match rule {
+            Some(RoomAttention::Quiet) => self.quiet_rooms.insert(room.to_owned()),
+            Some(RoomAttention::Muted) => self.muted_rooms.insert(room.to_owned()),
+            None => false,
+        };
+    }
+
+    /// What holds in one room, if the user said so.
+    #[must_use]
+    pub fn room(&self, room: &str) -> Option<RoomAttention> {
+        if self.muted_rooms.contains(room) {
+            Some(RoomAttention::Muted)
+        } else if self.quiet_rooms.contains(room) {
+            Some(RoomAttention::Quiet)
+        } else {
+            None
+        }
+    }
+}
+
+/// An override for one room.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RoomAttention {
+    /// As `dnd`.
+    Quiet,
+    /// Nothing wakes; messages are consumed silently.
+    Muted,
+}
+
+/// One identity and its settings, as they stand in the file.
+#[derive(Clone)]
+pub struct Config {
+    /// The hub that the user chose, in any spelling; absent: the local one.
+    pub hub_url: Option<String>,
+    /// The agent's id.
+    pub id: AgentId,
+    seed: SecretString,
+    /// The display name.
+    pub name: String,
+    /// The role.
+    pub role: Option<String>,
+    /// When to be woken.
+    pub attention: AttentionSettings,
+    rest: Map<String, Value>,
+}
+
+/// Shows no seed.
+impl fmt::Debug for Config {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Config")
+            .field("hub_url", &self.hub_url)
+            .field("id", &self.id)
+            .field("name", &self.name)
+            .field("role", &self.role)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The JSON face.
+#[derive(Serialize, Deserialize)]
+struct ConfigFile {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    hub_url: Option<String>,
+    id: String,
+    #[serde(with = "seed_text")]
+    seed: Zeroizing<String>,
+    name: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    role: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    attention: Option<AttentionSettings>,
+    #[serde(flatten)]
+    rest: Map<String, Value>,
+}
+
+/// The seed as a plain string of the file, wiped from memory after use.
+mod seed_text {
+    use secrecy::zeroize::Zeroizing;
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(
+        seed: &Zeroizing<String>,
+        s: S,
+    ) -> Result<S::Ok, S::Error> {
+        s.serialize_str(seed)
+    }
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        d: D,
+    ) -> Result<Zeroizing<String>, D::Error> {
+        String::deserialize(d).map(Zeroizing::new)
+    }
+}
+
+/// Whether an identity is a new one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Minted {
+    /// It was made just now.
+    Yes,
+    /// It was there.
+    No,
+}
+
+/// Why an identity could not be read, made or changed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ConfigError {
+    /// The file could not be read or written.
+    #[error(transparent)]
+    File(#[from] KeyFileError),
+    /// The file is there and holds no usable identity. It is left as it is.
+    #[error(
+        "{} holds no usable identity ({why}); restore it from a backup, or move it away to start \
+         with a new identity",
+        path.display()
+    )]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong; never repeats what the file says.
+        why: String,
+    },
+    /// A name that no agent may have.
+    #[error("{from}: {source}")]
+    Name {
+        /// Where the name comes from.
+        from: &'static str,
+        /// What is wrong with it.
+        source: NameError,
+    },
+    /// No key could be made.
+    #[error(transparent)]
+    Key(#[from] IdentityError),
+    /// Another process holds the file for too long.
+    #[error("another process is changing {}; try again", .0.display())]
+    Busy(PathBuf),
+    /// The system refused a lock.
+    #[error("cannot lock {}: {source}", path.display())]
+    Lock {
+        /// The lock file.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+}
+
+/// Why a text cannot be an agent's name.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum NameError {
+    /// Nothing readable is in it.
+    #[error("the name is empty, or holds nothing that can be shown; choose another one")]
+    Empty,
+    /// It means something else.
+    #[error("the name '{0}' is reserved (all, any, me, system, hub are); choose another one")]
+    Reserved(String),
+    /// It looks like an agent's id.
+    #[error("a name cannot be an agent's id; choose another one")]
+    AnId,
+    /// It is too long to be shown and stored with every message.
+    #[error("the name is longer than {MAX_HELLO_FIELD_BYTES} bytes; choose a shorter one")]
+    TooLong,
+}
+
+/// The name as it may be used by a new identity: characters that hide or drive are removed, blanks
+/// folded.
+///
+/// # Errors
+/// See [`NameError`].
+pub fn new_name(wanted: &str) -> Result<String, NameError> {
+    let name = clean::name(wanted);
+    if name.is_empty() {
+        return Err(NameError::Empty);
+    }
+    if !clean::usable_name(&name) {
+        return Err(NameError::Reserved(name));
+    }
+    if AgentId::parse(&name).is_some() {
+        return Err(NameError::AnId);
+    }
+    if name.len() > MAX_HELLO_FIELD_BYTES {
+        return Err(NameError::TooLong);
+    }
+    Ok(name)
+}
+
+/// The file of an identity.
+#[must_use]
+pub fn path_in(home: &Path) -> PathBuf {
+    home.join("config.json")
+}
+
+impl Config {
+    /// Reads the identity of that home; `None` when there is none yet.
+    ///
+    /// # Errors
+    /// [`ConfigError::File`], [`ConfigError::Damaged`].
+    pub fn load(home: &Path) -> Result<Option<Self>, ConfigError> {
+        let path = path_in(home);
+        let Some(bytes) = keyfile::read_secret(&path)?.map(Zeroizing::new) else {
+            return Ok(None);
+        };
+        let damaged = |why: String| ConfigError::Damaged {
+            path: path.clone(),
+            why,
+        };
+        // serde's own text may quote the file: only the place is told.
+        let file: ConfigFile = serde_json::from_slice(&bytes).map_err(|e| {
+            let kind = match e.classify() {
+                serde_json::error::Category::Data => "a field is missing or has the wrong type",
+                serde_json::error::Category::Eof => "it ends too early",
+                _ => "it is not JSON",
+            };
+            damaged(format!("{kind}, line {} column {}", e.line(), e.column()))
+        })?;
+        let keys = KeyPair::from_seed_text(&file.seed).map_err(|e| damaged(e.to_string()))?;
+        if keys.id().as_str() != file.id {
+            return Err(damaged("its id is not that of its seed".to_owned()));
+        }
+        Ok(Some(Self {
+            hub_url: file.hub_url.filter(|url| !url.trim().is_empty()),
+            id: keys.id().clone(),
+            seed: SecretString::from(file.seed.as_str()),
+            name: file.name,
+            role: file.role,
+            attention: file.attention.unwrap_or_default(),
+            rest: file.rest,
+        }))
+    }
+
+    /// Reads the identity of that home, or makes one: the given name or a generated handle, the
+    /// given role, no hub.
+    ///
+    /// Of any number of processes that start together all get the same identity, and exactly one
+    /// of them is told [`Minted::Yes`].
+    ///
+    /// # Errors
+    /// As [`Config::load`]; [`ConfigError::Name`]; [`ConfigError::Key`] without randomness.
+    pub fn load_or_mint(
+        home: &Path,
+        name: Option<&str>,
+        role: Option<&str>,
+    ) -> Result<(Self, Minted), ConfigError> {
+        if let Some(found) = Self::load(home)? {
+            return Ok((found, Minted::No));
+        }
+        let keys = KeyPair::generate()?;
+        let name = match name {
+            Some(wanted) => new_name(wanted).map_err(|source| ConfigError::Name {
+                from: "the new identity's name",
+                source,
+            })?,
+            None => handle_for(keys.id().as_str()),
+        };
+        let fresh = Self {
+            hub_url: None,
+            id: keys.id().clone(),
+            seed: SecretString::from(keys.seed_text().as_str()),
+            name,
+            role: role.and_then(usable_role),
+            attention: AttentionSettings::default(),
+            rest: Map::new(),
+        };
+        let path = path_in(home);
+        if keyfile::create_once(&path, &fresh.text())? {
+            return Ok((fresh, Minted::Yes));
+        }
+        let found = Self::load(home)?.ok_or(KeyFileError::Unreachable(path))?;
+        Ok((found, Minted::No))
+    }
+
+    /// As [`Config::load_or_mint`], for a chosen identity: the name of `--as`, else `PARLER_NAME`;
+    /// the role of `PARLER_ROLE`.
+    ///
+    /// # Errors
+    /// As [`Config::load_or_mint`].
+    pub fn open(cx: &Context, identity: &Identity) -> Result<(Self, Minted), ConfigError> {
+        let name = identity.name.as_deref().or_else(|| cx.var("PARLER_NAME"));
+        Self::load_or_mint(&identity.home, name, cx.var("PARLER_ROLE"))
+    }
+
+    /// Changes the settings in the file: reads it anew under a lock, so that nobody's change is
+    /// lost.
+    ///
+    /// # Errors
+    /// As [`Config::load`]; [`ConfigError::Busy`] when another process holds it for two seconds.
+    pub fn update(home: &Path, change: impl FnOnce(&mut Config)) -> Result<Self, ConfigError> {
+        let path = home.join("config.lock");
+        let _lock = lock::exclusive(&path, UPDATE_WAIT)
+            .map_err(|source| ConfigError::Lock {
+                path: path.clone(),
+                source,
+            })?
+            .ok_or_else(|| ConfigError::Busy(path_in(home)))?;
+        let (mut config, _) = Self::load_or_mint(home, None, None)?;
+        change(&mut config);
+        config.save(home)?;
+        Ok(config)
+    }
+
+    /// Writes the whole identity in place of what the home holds. To change a setting use
+    /// [`Config::update`].
+    ///
+    /// # Errors
+    /// [`ConfigError::File`]; then the old file is untouched.
+    pub fn save(&self, home: &Path) -> Result<(), ConfigError> {
+        Ok(keyfile::replace(&path_in(home), &self.text())?)
+    }
+
+    /// The key pair.
+    ///
+    /// # Errors
+    /// None in practice: the seed was checked when it was read.
+    pub fn keys(&self) -> Result<KeyPair, IdentityError> {
+        KeyPair::from_seed_text(self.seed.expose_secret())
+    }
+
+    fn text(&self) -> Zeroizing<Vec<u8>> {
+        let attention = self.attention.clone();
+        let file = ConfigFile {
+            hub_url: self.hub_url.clone(),
+            id: self.id.to_string(),
+            seed: Zeroizing::new(self.seed.expose_secret().to_owned()),
+            name: self.name.clone(),
+            role: self.role.clone(),
+            attention: (attention != AttentionSettings::default()).then_some(attention),
+            rest: self.rest.clone(),
+        };
+        // Strings and a map with string keys: it serialises.
+        let mut text = Zeroizing::new(serde_json::to_vec_pretty(&file).unwrap_or_default());
+        text.push(b'\n');
+        text
+    }
+}
+
+fn usable_role(role: &str) -> Option<String> {
+    let role = clean::name(role);
+    (!role.is_empty() && role.len() <= MAX_HELLO_FIELD_BYTES).then_some(role)
+}
+
+/// Which hub to use, and who said so.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum HubChoice {
+    /// Somebody named it.
+    Named {
+        /// In any spelling.
+        url: String,
+        /// `--hub`, `PARLER_HUB`, `config`, or the file that it is inherited from.
+        from: String,
+    },
+    /// Nobody named one: the local hub, started on demand.
+    Local,
+}
+
+/// Settings given on the command line.
+#[derive(Clone, Debug, Default)]
+pub struct Flags {
+    /// `--hub`.
+    pub hub: Option<String>,
+    /// `--name`.
+    pub name: Option<String>,
+    /// `--role`.
+    pub role: Option<String>,
+}
+
+/// What holds for one run: flag > environment > file > default.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Effective {
+    /// Which hub.
+    pub hub: HubChoice,
+    /// The display name.
+    pub name: String,
+    /// The role.
+    pub role: Option<String>,
+    /// One line for each thing that differs from the file, to be told on stderr.
+    pub changed: Vec<String>,
+}
+
+/// Works out what holds for one run. Nothing is written back.
+///
+/// # Errors
+/// [`ConfigError::Name`] when a flag or variable gives a name that no agent may have.
+pub fn effective(
+    config: &Config,
+    cx: &Context,
+    identity: &Identity,
+    flags: &Flags,
+) -> Result<Effective, ConfigError> {
+    let mut changed = Vec::new();
+    let mut differs = |what: &str, from: &str, now: &str, before: &str| {
+        if now != before {
+            let before = if before.is_empty() { "none" } else { before };
+            changed.push(format!("{what} is '{now}' by {from} (config: {before})"));
+        }
+    };
+    let hub = hub_choice(config, cx, identity, flags);
+    if let HubChoice::Named { url, from } = &hub
+        && (flags.hub.is_some() || cx.var("PARLER_HUB").is_some())
+    {
+        differs("hub", from, url, config.hub_url.as_deref().unwrap_or(""));
+    }
+    let chosen = match &identity.rule {
+        Rule::As { name, .. } => Some(("--as", name.as_str())),
+        _ => None,
+    };
+    let named = (flags.name.as_deref().map(|name| ("--name", name)))
+        .or(chosen)
+        .or_else(|| Some(("PARLER_NAME", cx.var("PARLER_NAME")?)));
+    let name = match named {
+        Some((from, wanted)) => {
+            let name = new_name(wanted).map_err(|source| ConfigError::Name { from, source })?;
+            differs("name", from, &name, &config.name);
+            name
+        }
+        None => shown_name(config),
+    };
+    let given = (flags.role.as_deref().map(|role| ("--role", role)))
+        .or_else(|| Some(("PARLER_ROLE", cx.var("PARLER_ROLE")?)));
+    let role = match given.and_then(|(from, role)| Some((from, usable_role(role)?))) {
+        Some((from, role)) => {
+            differs("role", from, &role, config.role.as_deref().unwrap_or(""));
+            Some(role)
+        }
+        None => config.role.as_deref().and_then(usable_role),
+    };
+    Ok(Effective {
+        hub,
+        name,
+        role,
+        changed,
+    })
+}
+
+/// The name in the file as it may go out; one that cannot gives way to a handle.
+fn shown_name(config: &Config) -> String {
+    let name = clean::name(&config.name);
+    if name.is_empty() || name.len() > MAX_HELLO_FIELD_BYTES {
+        handle_for(config.id.as_str())
+    } else {
+        name
+    }
+}
+
+fn hub_choice(config: &Config, cx: &Context, identity: &Identity, flags: &Flags) -> HubChoice {
+    let named = |url: &str, from: &str| HubChoice::Named {
+        url: url.trim().to_owned(),
+        from: from.to_owned(),
+    };
+    let given = |url: &&str| !url.trim().is_empty();
+    if let Some(url) = flags.hub.as_deref().filter(given) {
+        return named(url, "--hub");
+    }
+    if let Some(url) = cx.var("PARLER_HUB").filter(given) {
+        return named(url, "PARLER_HUB");
+    }
+    if let Some(url) = &config.hub_url {
+        return named(url, "config");
+    }
+    let inherited = identity.parent.as_deref().and_then(|parent| {
+        let path = path_in(parent);
+        Some((hub_in(&path)?, path))
+    });
+    match inherited {
+        Some((url, path)) => named(&url, &path.display().to_string()),
+        None => HubChoice::Local,
+    }
+}
+
+/// The hub that a config file names; the rest of it, the seed above all, is not looked at.
+fn hub_in(path: &Path) -> Option<String> {
+    #[derive(Deserialize)]
+    struct OnlyHub {
+        hub_url: Option<String>,
+    }
+    let bytes = Zeroizing::new(keyfile::read(path).ok()??);
+    let file: OnlyHub = serde_json::from_slice(&bytes).ok()?;
+    file.hub_url.filter(|url| !url.trim().is_empty())
+}
+
+#[cfg(test)]
+#[path = "config_tests.rs"]
+mod tests;
