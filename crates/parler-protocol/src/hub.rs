@@ -21,6 +21,11 @@ use crate::types::{
 /// Kind of [`HandoffRef`].
 pub const HANDOFF_KIND: &str = "com.parler.handoff";
 
+/// For fields whose absence means their default: encoders leave them out then.
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
 macro_rules! op {
     ($(#[$doc:meta])* $name:ident { $( $(#[$fdoc:meta])* $field:ident : $ty:ty ),* $(,)? }) => {
         $(#[$doc])*
@@ -113,7 +118,7 @@ op! {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         max_uses: Option<u32>,
         /// The owner decides on each joiner. Channels only.
-        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        #[serde(default, skip_serializing_if = "is_default")]
         require_approval: bool,
     }
 }
@@ -265,7 +270,7 @@ op! {
         /// The card; its id must be the caller's.
         card: AgentCard,
         /// Who may see it.
-        #[serde(default)]
+        #[serde(default, skip_serializing_if = "is_default")]
         visibility: Visibility,
         /// Signature over the card's canonical bytes.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -276,7 +281,7 @@ op! {
     /// Op `discover`.
     Discover {
         /// Which cards.
-        #[serde(default)]
+        #[serde(default, skip_serializing_if = "is_default")]
         scope: DiscoverScope,
         /// Free text.
         #[serde(default, skip_serializing_if = "Option::is_none")]

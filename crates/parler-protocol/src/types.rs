@@ -249,7 +249,7 @@ impl Serialize for Part {
 impl<'de> Deserialize<'de> for Part {
     fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
         let mut fields = Map::deserialize(d)?;
-        let Some(Value::String(kind)) = fields.remove("kind") else {
+        let Some(Value::String(kind)) = fields.get_mut("kind").map(Value::take) else {
             return Err(D::Error::custom("a part needs a string `kind`"));
         };
         match kind.as_str() {
@@ -261,7 +261,11 @@ impl<'de> Deserialize<'de> for Part {
                 Some(data) => Ok(Part::Data { data }),
                 None => Err(D::Error::custom("a data part needs `data`")),
             },
-            kind_text if is_extension_kind(kind_text) => Ok(Part::Extension { kind, fields }),
+            kind_text if is_extension_kind(kind_text) => {
+                // Not `remove`: where a map keeps insertion order that puts the last field first.
+                fields = fields.into_iter().filter(|(k, _)| k != "kind").collect();
+                Ok(Part::Extension { kind, fields })
+            }
             other => Err(D::Error::custom(format_args!(
                 "unknown part kind `{other}`"
             ))),
