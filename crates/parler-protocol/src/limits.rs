@@ -72,3 +72,7 @@ pub const MAX_HTTP_PER_MIN: u32 = 600;
 pub const RATE_WINDOW_MS: i64 = 60_000;
 /// Rooms that one agent may own.
 pub const MAX_OWNED_ROOMS: u32 = 1000;
+/// Uploads of one agent in an hour.
+pub const MAX_BLOBS_PER_HOUR: u32 = 120;
+/// Uploads into one room in an hour.
+pub const MAX_ROOM_BLOBS_PER_HOUR: u32 = 600;
