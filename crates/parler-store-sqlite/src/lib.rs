@@ -30,7 +30,7 @@ use std::sync::Arc;
 
 use parler_protocol::{AgentId, Attention, RoomKind, RoomName, Seq};
 use parler_store::{
-    Append, Appended, CodeHash, CommitSink, InviteOutcome, MemberRow, NewInvite, Page, ReadFrom,
+    Append, CodeHash, CommitSink, Committing, InviteOutcome, MemberRow, NewInvite, Page, ReadFrom,
     RedeemOutcome, RoomRow, Store, StoreError, StoreFuture,
 };
 
@@ -275,13 +275,17 @@ impl Store for SqliteStore {
         )
     }
 
-    fn append(&self, append: Append) -> StoreFuture<'_, Appended> {
+    fn submit(&self, append: Append) -> StoreFuture<'_, Committing> {
         Box::pin(async move {
             let prepared = Prepared::new(append);
             let bytes = prepared.bytes();
-            self.writer
-                .run(bytes, move |tx| log::append(tx, prepared))
-                .await
+            let answer = self
+                .writer
+                .enqueue(bytes, move |tx| log::append(tx, prepared))
+                .await?;
+            let committing: Committing =
+                Box::pin(async move { answer.await.unwrap_or(Err(StoreError::Closed)) });
+            Ok(committing)
         })
     }
 

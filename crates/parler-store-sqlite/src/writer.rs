@@ -1,8 +1,11 @@
 //! The writer: one thread with the only connection that changes the database.
 //!
-//! Steps wait in a bounded queue. The thread takes what waits, runs all of it in one transaction,
-//! commits, tells the sink, then answers every caller. There is no timer: while one commit is on
-//! its way to the disk, the next batch gathers by itself.
+//! Steps wait in a queue, in the order in which their callers first asked. The thread takes what
+//! waits, runs all of it in one transaction, commits, tells the sink, then answers every caller.
+//! There is no timer: while one commit is on its way to the disk, the next batch gathers by itself.
+//!
+//! The queue is bounded by refusal, not by waiting: a caller that had to wait outside could only
+//! be let in out of its turn.
 //!
 //! A step decides a refusal before it writes anything, so that only a failure of SQL itself (or a
 //! panic) undoes the batch. Then everybody in it gets an error, nothing of it is stored, and what
@@ -11,23 +14,25 @@
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 
 use parler_store::{CommitSink, Event, StoreError};
 use rusqlite::Connection;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
+use tokio::sync::oneshot;
 
 use crate::checkpoint::Checkpoints;
 use crate::error::{Failure, store_error};
 use crate::mirror::Mirror;
 use crate::stats::Counters;
 
-/// Steps that may wait. A full queue makes callers wait for their turn.
-const QUEUE_STEPS: usize = 4096;
-/// Bytes (in KiB) of messages that may wait: a queue full of the largest ones must not fill the
-/// memory. Callers beyond it wait for their turn.
-const QUEUE_KIB: u32 = 64 * 1024;
+/// Steps that may wait: what thousands of connections have in flight, and a second's work at most.
+/// The next caller gets [`StoreError::Unavailable`].
+const QUEUE_STEPS: usize = 32_768;
+/// Bytes that may wait: that many of the largest messages would fill the memory. The next caller
+/// gets [`StoreError::Unavailable`].
+const QUEUE_BYTES: usize = 256 * 1024 * 1024;
 /// Steps of one transaction. Beyond some hundred rows a larger batch saves nothing more, and the
 /// first caller waits for the last row.
 const BATCH_STEPS: usize = 1024;
@@ -82,11 +87,13 @@ where
     }
 }
 
-/// A step in the queue, with its share of the bytes that may wait.
+/// Where a queued step's answer comes.
+pub(crate) type Answer<T> = oneshot::Receiver<Result<T, StoreError>>;
+
+/// A step in the queue, with its share of what may wait.
 struct Queued {
     step: Box<dyn Step>,
-    bytes: usize,
-    _share: Option<OwnedSemaphorePermit>,
+    share: Share,
 }
 
 enum Order {
@@ -94,10 +101,47 @@ enum Order {
     Close(oneshot::Sender<()>),
 }
 
+/// What waits, counted.
+#[derive(Default)]
+struct Waiting {
+    steps: AtomicUsize,
+    bytes: AtomicUsize,
+}
+
+/// One step's part of what waits; dropping it makes room.
+struct Share {
+    of: Arc<Waiting>,
+    bytes: usize,
+}
+
+impl Share {
+    fn take(of: &Arc<Waiting>, bytes: usize) -> Result<Self, StoreError> {
+        let steps = of.steps.fetch_add(1, Ordering::Relaxed);
+        let already = of.bytes.fetch_add(bytes, Ordering::Relaxed);
+        let of = Arc::clone(of);
+        let share = Self { of, bytes };
+        // One step alone is always let in, however large it is.
+        if steps >= QUEUE_STEPS || (steps > 0 && already.saturating_add(bytes) > QUEUE_BYTES) {
+            return Err(StoreError::Unavailable(format!(
+                "{steps} writes with {already} bytes wait already"
+            )));
+        }
+        Ok(share)
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        self.of.steps.fetch_sub(1, Ordering::Relaxed);
+        self.of.bytes.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}
+
 /// The callers' end of the writer.
 pub(crate) struct Writer {
-    queue: mpsc::Sender<Order>,
-    share: Arc<Semaphore>,
+    /// `None` once it was stopped.
+    queue: Option<Sender<Order>>,
+    waiting: Arc<Waiting>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -110,10 +154,10 @@ impl Writer {
         counters: Arc<Counters>,
         held: Box<dyn Any + Send>,
     ) -> std::io::Result<Self> {
-        let (queue, waiting) = mpsc::channel(QUEUE_STEPS);
+        let (queue, orders) = channel();
         let thread = Thread {
             conn,
-            waiting,
+            orders,
             sink,
             counters,
             mirror: Mirror::default(),
@@ -124,8 +168,8 @@ impl Writer {
             .name("store-writer".into())
             .spawn(move || thread.run())?;
         Ok(Self {
-            queue,
-            share: Arc::new(Semaphore::new(QUEUE_KIB as usize)),
+            queue: Some(queue),
+            waiting: Arc::default(),
             thread: Some(thread),
         })
     }
@@ -136,37 +180,39 @@ impl Writer {
         T: Send + 'static,
         F: FnOnce(&mut Tx<'_>) -> Result<T, Failure> + Send + 'static,
     {
-        let share = match u32::try_from(bytes / 1024)
-            .unwrap_or(u32::MAX)
-            .min(QUEUE_KIB)
-        {
-            0 => None,
-            kib => {
-                let share = Arc::clone(&self.share).acquire_many_owned(kib).await;
-                Some(share.map_err(|_| StoreError::Closed)?)
-            }
-        };
+        let answer = self.enqueue(bytes, work).await?;
+        answer.await.unwrap_or(Err(StoreError::Closed))
+    }
+
+    /// Queues a step: it runs after everything that was queued before it. What it answers with,
+    /// once it is committed, comes through the receiver.
+    pub(crate) async fn enqueue<T, F>(&self, bytes: usize, work: F) -> Result<Answer<T>, StoreError>
+    where
+        T: Send + 'static,
+        F: FnOnce(&mut Tx<'_>) -> Result<T, Failure> + Send + 'static,
+    {
+        // Nothing up to the queue may wait: the order of first polls is the order of the log.
+        let share = Share::take(&self.waiting, bytes)?;
         let (reply, answer) = oneshot::channel();
         let step = Box::new(Call {
             work: Some(work),
             value: None,
             reply,
         });
-        let queued = Queued {
-            step,
-            bytes,
-            _share: share,
-        };
-        let sent = self.queue.send(Order::Step(queued)).await;
-        sent.map_err(|_| StoreError::Closed)?;
+        self.order(Order::Step(Queued { step, share }))?;
         answer.await.unwrap_or(Err(StoreError::Closed))
+    }
+
+    fn order(&self, order: Order) -> Result<(), StoreError> {
+        let queue = self.queue.as_ref().ok_or(StoreError::Closed)?;
+        queue.send(order).map_err(|_| StoreError::Closed)
     }
 
     /// Commits what waits, then ends the thread. Closing twice is closing once.
     pub(crate) async fn close(&self) {
         let (done, closed) = oneshot::channel();
-        if self.queue.send(Order::Close(done)).await.is_ok() {
-            // An error means that it was closed already, or by somebody before us.
+        if self.order(Order::Close(done)).is_ok() {
+            // An error means that somebody closed it before us.
             let _ = closed.await;
         }
     }
@@ -174,7 +220,7 @@ impl Writer {
     /// Ends the thread and waits for it; what was queued is committed first.
     pub(crate) fn stop(&mut self) {
         // Without a sender the thread finds the end of its queue.
-        self.queue = mpsc::channel(1).0;
+        self.queue = None;
         let Some(thread) = self.thread.take() else {
             return;
         };
@@ -190,7 +236,7 @@ impl Writer {
 /// The thread's own state.
 struct Thread {
     conn: Connection,
-    waiting: mpsc::Receiver<Order>,
+    orders: Receiver<Order>,
     sink: Arc<dyn CommitSink>,
     counters: Arc<Counters>,
     mirror: Mirror,
@@ -202,7 +248,7 @@ impl Thread {
     fn run(mut self) {
         let mut closer = None;
         while closer.is_none() {
-            let Some(order) = self.waiting.blocking_recv() else {
+            let Ok(order) = self.orders.recv() else {
                 break;
             };
             let (batch, close) = self.gather(order);
@@ -212,17 +258,13 @@ impl Thread {
             }
             closer = close;
         }
-        self.waiting.close();
-        while let Ok(order) = self.waiting.try_recv() {
-            if let Order::Step(queued) = order {
-                queued.step.finish(Err(StoreError::Closed));
-            }
-        }
         self.checkpoints.finish(&self.conn);
-        // Before the closer hears of it: it may open the database again at once.
         if let Err((_, error)) = self.conn.close() {
             tracing::error!(%error, "cannot close the database");
         }
+        // Who waits still is answered by the loss of its sender. And the lock is let go before the
+        // closer hears of it: it may open the database again at once.
+        drop(self.orders);
         drop(self.held);
         if let Some(closer) = closer {
             let _ = closer.send(());
@@ -230,20 +272,20 @@ impl Thread {
     }
 
     /// Takes what waits behind the first order, up to a bounded batch.
-    fn gather(&mut self, first: Order) -> (Vec<Queued>, Option<oneshot::Sender<()>>) {
+    fn gather(&self, first: Order) -> (Vec<Queued>, Option<oneshot::Sender<()>>) {
         let mut batch = Vec::new();
         let mut bytes = 0;
         let mut next = Some(first);
         while let Some(order) = next {
             match order {
                 Order::Step(queued) => {
-                    bytes += queued.bytes;
+                    bytes += queued.share.bytes;
                     batch.push(queued);
                 }
                 Order::Close(closer) => return (batch, Some(closer)),
             }
             next = (batch.len() < BATCH_STEPS && bytes < BATCH_BYTES)
-                .then(|| self.waiting.try_recv().ok())
+                .then(|| self.orders.try_recv().ok())
                 .flatten();
         }
         (batch, None)

@@ -30,6 +30,9 @@ pub const PAGE_BYTES: usize = 16 * 1024 * 1024;
 /// What every method of a [`Store`] answers with.
 pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;
 
+/// A queued append: resolves when it is committed.
+pub type Committing = Pin<Box<dyn Future<Output = Result<Appended, StoreError>> + Send>>;
+
 /// Hears of commits, in commit order, on the store's own thread: it must only hand on.
 pub trait CommitSink: Send + Sync + 'static {
     /// Called once a commit, after it is durable and before any caller is answered.
@@ -80,7 +83,8 @@ pub trait Store: Send + Sync + 'static {
     // ---- rooms -------------------------------------------------------------------------------
 
     /// Opens the room if it does not exist, makes the caller a member, makes it the owner when the
-    /// room has none, and stores an invite.
+    /// room has none, and stores an invite. A code or id that is taken already is
+    /// [`StoreError::Unavailable`], and nothing is stored.
     fn invite(&self, invite: NewInvite) -> StoreFuture<'_, InviteOutcome>;
 
     /// Redeems a code by its hash, step by step as the protocol says.
@@ -98,10 +102,10 @@ pub trait Store: Send + Sync + 'static {
         agent: &'a AgentId,
     ) -> StoreFuture<'a, Option<parler_protocol::RoomKind>>;
 
-    /// Rooms of an agent, by name. The cost does not grow with the backlog.
+    /// Rooms of an agent, by name (as bytes). The cost does not grow with the backlog.
     fn rooms<'a>(&'a self, agent: &'a AgentId) -> StoreFuture<'a, Vec<RoomRow>>;
 
-    /// Members of a room, by name then id; `None` if the agent is not one of them.
+    /// Members of a room, by name then id (as bytes); `None` if the agent is not one of them.
     fn roster<'a>(
         &'a self,
         room: &'a RoomName,
@@ -118,9 +122,16 @@ pub trait Store: Send + Sync + 'static {
 
     // ---- the log -----------------------------------------------------------------------------
 
-    /// Appends a message: checks membership, answers a repeat of the same idempotency key with the
+    /// Queues a message to be appended, and resolves when it is queued: messages are stored in the
+    /// order in which they were queued. What it answers with resolves when the message is
+    /// committed: it checks membership, answers a repeat of the same idempotency key with the
     /// original, else stores the row under the next `seq`.
-    fn append(&self, append: Append) -> StoreFuture<'_, Appended>;
+    fn submit(&self, append: Append) -> StoreFuture<'_, Committing>;
+
+    /// [`Store::submit`], and waits for the commit.
+    fn append(&self, append: Append) -> StoreFuture<'_, Appended> {
+        Box::pin(async move { self.submit(append).await?.await })
+    }
 
     /// Reads a room for a member; `None` if the agent is not one. Moves no cursor.
     ///

@@ -99,11 +99,11 @@ pub struct RoomRow {
 pub struct MemberRow {
     /// Agent id.
     pub agent: AgentId,
-    /// Display name.
+    /// Display name; empty for who never logged in.
     pub name: String,
     /// Role.
     pub role: Option<String>,
-    /// Milliseconds of the last login.
+    /// Milliseconds of the last login; 0 for who never logged in.
     pub last_hello: i64,
     /// Presence, if any was ever set.
     pub presence: Option<PresenceRow>,

@@ -1,1 +1,206 @@
-//! The conformance suite.
+//! The conformance suite: one text that every store passes.
+//!
+//! A store's tests bring a [`Harness`] and call [`crate::conformance!`]`(harness)`, which makes
+//! one test of each case in [`ALL`]. A case is told from outside, through the trait only; it gets
+//! a fresh database, and may close it and open it again.
+#![expect(
+    clippy::unwrap_used,
+    reason = "a failed expectation is what this module is for"
+)]
+
+mod agents;
+mod closing;
+mod cursors;
+mod events;
+mod idempotency;
+mod invites;
+mod log;
+mod random;
+mod rooms;
+mod story;
+mod unread;
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::{CommitSink, Store, StoreFuture};
+
+pub use story::Story;
+
+/// How long a case may take before it counts as hanging.
+const CASE_DEADLINE: Duration = Duration::from_secs(120);
+
+/// What a store's tests give to the suite: one database, that can be opened again and again.
+pub trait Harness: Send + Sync + 'static {
+    /// Opens the database; empty at first, later as it was left. Whatever was opened before is
+    /// closed by then.
+    fn open(&self, sink: Arc<dyn CommitSink>) -> StoreFuture<'_, Arc<dyn Store>>;
+}
+
+/// One case.
+#[derive(Clone, Copy, Debug)]
+pub struct Case {
+    /// What it shows.
+    pub name: &'static str,
+    /// Tells its story; panics where the store departs from it.
+    pub run: for<'a> fn(&'a mut Story) -> Pin<Box<dyn Future<Output = ()> + Send + 'a>>,
+}
+
+/// Runs a case by its name on a fresh database.
+///
+/// # Panics
+/// When the store fails it, or there is no such case.
+pub async fn run(name: &str, harness: Arc<dyn Harness>) {
+    let case = ALL.iter().find(|case| case.name == name);
+    let case = case.unwrap_or_else(|| panic!("no case is called {name}"));
+    let told = async {
+        let mut story = Story::begin(harness).await;
+        (case.run)(&mut story).await;
+        story.store.close().await.unwrap();
+    };
+    let told = tokio::time::timeout(CASE_DEADLINE, told).await;
+    assert!(told.is_ok(), "{name} did not end within {CASE_DEADLINE:?}");
+}
+
+macro_rules! cases {
+    (($d:tt) $( $module:ident: $( $case:ident )+ ; )+) => {
+        /// All cases.
+        pub const ALL: &[Case] = &[$($(
+            Case { name: stringify!($case), run: |story| Box::pin($module::$case(story)) },
+        )+)+];
+
+        /// Makes a test of every case of the conformance suite. The argument is an expression for
+        /// an `Arc<dyn Harness>` over a fresh database; the caller's crate needs `tokio` with its
+        /// macros and its multi-threaded runtime.
+        #[macro_export]
+        macro_rules! conformance {
+            ($d harness:expr) => { $($(
+                #[::tokio::test(flavor = "multi_thread", worker_threads = 2)]
+                async fn $case() {
+                    $crate::conformance::run(stringify!($case), $d harness).await;
+                }
+            )+)+ };
+        }
+    };
+}
+
+cases! { ($)
+    agents:
+        a_login_overwrites_name_and_role
+        a_login_makes_the_agent_idle_and_keeps_its_attention
+        presence_keeps_the_attention_unless_given
+        attention_keeps_status_and_activity
+        a_first_presence_or_attention_makes_a_row
+        a_touch_refreshes_many_and_changes_nothing_else
+        an_older_touch_changes_nothing
+        a_login_keeps_texts_as_they_are;
+    rooms:
+        an_invite_opens_a_room_with_its_caller_as_member
+        membership_tells_the_kind_to_members_only
+        rooms_are_listed_by_name_with_their_members
+        the_roster_is_for_members_and_ordered_by_name_then_id
+        who_never_logged_in_is_in_the_roster_without_a_name
+        a_dm_room_is_the_oldest_of_exactly_these_two
+        there_is_no_dm_room_with_oneself;
+    invites:
+        a_stranger_cannot_invite_into_a_room_that_exists
+        any_member_may_invite
+        an_agent_owns_no_more_rooms_than_it_may
+        a_verbatim_name_counts_for_members_of_a_room_of_that_kind
+        an_unknown_code_is_unknown
+        a_member_redeems_free_of_charge_whatever_the_code_is_worth
+        a_code_ends_after_its_last_millisecond
+        a_code_admits_as_often_as_it_says
+        an_expired_code_is_expired_even_when_used_up
+        a_gated_code_makes_a_request_that_waits
+        a_waiting_request_outlives_its_code
+        every_request_spends_a_use_and_asking_again_does_not
+        an_open_code_admits_who_waits_at_the_gate
+        a_gated_room_stays_gated_for_its_members
+        a_members_gate_binds_the_others_and_not_the_owner
+        a_taken_code_is_refused_and_nobody_else_suffers
+        invites_and_requests_survive_a_restart;
+    log:
+        a_message_is_stored_as_the_wire_has_it
+        parts_are_kept_to_the_byte
+        a_message_keeps_the_name_its_author_had
+        seq_grows_over_all_rooms
+        seq_grows_on_after_a_restart
+        only_members_append
+        only_members_read
+        a_read_begins_after_its_place_and_ends_at_its_limit
+        a_read_beyond_the_head_is_empty
+        a_page_ends_at_its_bytes_but_not_before_its_first_entry
+        a_late_joiner_reads_everything
+        concurrent_appends_are_all_stored_once
+        appends_are_stored_in_the_order_in_which_they_were_asked_for;
+    cursors:
+        a_read_moves_no_cursor
+        a_cursor_only_moves_forward
+        a_cursor_never_passes_the_head
+        a_cursor_may_stand_between_two_messages
+        strangers_have_no_cursor
+        everybody_has_a_cursor_of_their_own
+        an_ack_counts_when_it_is_above_the_cursor_and_not_above_the_head
+        cursors_survive_a_restart;
+    idempotency:
+        a_repeat_is_answered_with_the_original
+        a_key_with_other_parts_is_refused
+        a_key_belongs_to_one_author_in_one_room
+        an_empty_key_is_a_key_and_none_is_not
+        a_strangers_repeat_is_a_strangers
+        one_of_many_concurrent_repeats_is_stored
+        keys_survive_a_restart;
+    unread:
+        unread_is_what_lies_above_the_cursor
+        ones_own_messages_are_unread_but_not_of_others
+        a_cursor_in_the_middle_counts_right_from_either_end
+        a_new_member_has_everything_unread
+        unread_counts_survive_a_restart;
+    random:
+        any_history_agrees_with_a_simple_model;
+    events:
+        an_append_and_a_join_are_told_once
+        refusals_and_repeats_are_told_to_nobody
+        events_come_in_the_order_of_seq
+        nothing_precedes_the_commit_and_no_answer_precedes_the_event;
+    closing:
+        a_store_answers_pings_until_it_is_closed
+        what_was_answered_before_a_close_is_there_after_it;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::ALL;
+
+    /// Each case is a `pub(super) async fn` of one of these files.
+    const FILES: &[&str] = &[
+        include_str!("agents.rs"),
+        include_str!("closing.rs"),
+        include_str!("cursors.rs"),
+        include_str!("events.rs"),
+        include_str!("idempotency.rs"),
+        include_str!("invites.rs"),
+        include_str!("log.rs"),
+        include_str!("random.rs"),
+        include_str!("rooms.rs"),
+        include_str!("unread.rs"),
+    ];
+
+    #[test]
+    fn no_case_is_forgotten_or_listed_twice() {
+        let mut written: Vec<&str> = FILES
+            .iter()
+            .flat_map(|file| file.split("pub(super) async fn ").skip(1))
+            .map(|rest| &rest[..rest.find('(').unwrap()])
+            .collect();
+        let mut listed: Vec<&str> = ALL.iter().map(|case| case.name).collect();
+        written.sort_unstable();
+        listed.sort_unstable();
+        assert_eq!(written, listed);
+        listed.dedup();
+        assert_eq!(written.len(), listed.len());
+    }
+}
