@@ -1,37 +1,28 @@
-//! The public calls of a client, and how one call is repeated over lost connections.
+//! The public calls of a client: what each one sends, and what its reply means.
 //!
-//! The connection itself belongs to the actor in `demux`; this file knows what may be sent to it
-//! twice, and turns replies into what a caller wants.
+//! How a call reaches the hub and is repeated is in `call`, how one waits in `keepalive`.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use parler_protocol::{
-    AgentId, Attention, ClientFrame, ErrorCode, Invite, Invited, Joined, Presence, Pull, Pulled,
-    Redeem, RoomInfo, RoomOp, RosterEntry, Sent, ServerFrame, SetAttention, StoredMessage,
-    Subscribe,
+    AgentId, Attention, ClientFrame, ErrorCode, Invite, Invited, Joined, Presence, Pulled, Redeem,
+    RoomInfo, RoomOp, RosterEntry, Sent, ServerFrame, SetAttention, StoredMessage, Subscribe,
 };
-use tokio::sync::{mpsc, oneshot};
-use tokio::task::AbortHandle;
-use tokio::time::{Instant, sleep, timeout, timeout_at};
+use tokio::time::{Instant, sleep};
 
-use crate::demux::{Actor, Ask, CLOSE_TIMEOUT, Failure, Order, QUEUE, Reached};
+use crate::call::{Budget, Caller, unexpected};
 use crate::error::ClientError;
 use crate::keepalive::{Pace, Vigil, ask_aside};
-use crate::link::{Answer, Request};
 use crate::options::ClientOptions;
 use crate::outgoing::Outgoing;
-use crate::reconnect::{idempotent, parks_for};
+use crate::reconnect::parks_for;
 use crate::shared::Shared;
 
 /// How long a send sits out a rate limit in all, when the hub says that this is enough.
 const MAX_RATE_PAUSE: Duration = Duration::from_secs(5);
 /// The least pause before a rate-limited send is repeated, whatever the hub says.
 const MIN_RATE_PAUSE: Duration = Duration::from_millis(50);
-/// How much later than a call's deadline the actor's own, better error may come.
-const GRACE: Duration = Duration::from_millis(100);
-/// By what a read is made smaller whose reply was too large to take.
-const SHRINK: u32 = 8;
 
 /// Where a [`Client::pull`] starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,41 +64,7 @@ pub enum Redeemed {
 /// invite, for example) ends with [`ClientError::Lost`] when nobody knows whether it arrived.
 #[derive(Clone)]
 pub struct Client {
-    inner: Arc<Inner>,
-}
-
-struct Inner {
-    shared: Arc<Shared>,
-    running: OnceLock<Running>,
-}
-
-/// The actor of a client that has been used.
-struct Running {
-    orders: mpsc::Sender<Order>,
-    task: AbortHandle,
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        self.task.abort();
-    }
-}
-
-/// The time that one call has.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Budget {
-    deadline: Instant,
-    /// For one reply: half of it all, so that a silent connection can be replaced in time.
-    patience: Duration,
-}
-
-impl Budget {
-    pub(crate) fn of(total: Duration) -> Self {
-        Budget {
-            deadline: Instant::now() + total,
-            patience: total / 2,
-        }
-    }
+    caller: Arc<Caller>,
 }
 
 impl Client {
@@ -119,10 +76,7 @@ impl Client {
 
     pub(crate) fn with_pace(options: ClientOptions, pace: Pace) -> Client {
         Client {
-            inner: Arc::new(Inner {
-                shared: Shared::new(options, pace),
-                running: OnceLock::new(),
-            }),
+            caller: Arc::new(Caller::new(Shared::new(options, pace))),
         }
     }
 
@@ -133,7 +87,7 @@ impl Client {
     pub async fn connect(options: ClientOptions) -> Result<Client, ClientError> {
         let client = Client::new(options);
         let budget = Budget::of(client.shared().options.timeouts.connect);
-        match client.attempt(None, budget, true).await {
+        match client.caller.attempt(None, budget, true).await {
             Ok(_) => Ok(client),
             Err(failure) => Err(failure.error),
         }
@@ -248,10 +202,10 @@ impl Client {
     /// As every call; [`ClientError::Refused`] with the hub's code for what it does not take.
     pub async fn send(&self, message: Outgoing) -> Result<Sent, ClientError> {
         let frame = ClientFrame::Send(message.into_send(&self.shared().options.keys));
-        let budget = Budget::of(self.budget());
+        let budget = Budget::of(self.caller.budget());
         let mut paused = Duration::ZERO;
         loop {
-            let refused = match self.exchange(&frame, budget).await {
+            let refused = match self.caller.exchange(&frame, budget).await {
                 Ok(ServerFrame::Sent(sent)) => return Ok(sent),
                 Ok(other) => return Err(unexpected("send", &other)),
                 Err(error) => error,
@@ -260,7 +214,7 @@ impl Client {
                 return Err(refused);
             };
             paused += pause;
-            if paused > MAX_RATE_PAUSE || Instant::now() + pause >= budget.deadline {
+            if paused > MAX_RATE_PAUSE || Instant::now() + pause >= budget.deadline() {
                 return Err(refused);
             }
             sleep(pause).await;
@@ -275,10 +229,12 @@ impl Client {
     /// # Errors
     /// As every call; [`ErrorCode::NotMember`] also for a room that does not exist.
     pub async fn pull(&self, room: &str, read: Read) -> Result<Pulled, ClientError> {
-        let budget = Budget::of(self.budget());
+        let budget = Budget::of(self.caller.budget());
         match read {
-            Read::Unread { limit } => self.unread(room, limit, budget).await,
-            Read::Since { seq, limit } => self.read(room, Some(seq), None, limit, budget).await,
+            Read::Unread { limit } => self.caller.unread(room, limit, budget).await,
+            Read::Since { seq, limit } => {
+                self.caller.read(room, Some(seq), None, limit, budget).await
+            }
         }
     }
 
@@ -288,8 +244,8 @@ impl Client {
     /// # Errors
     /// As every call.
     pub async fn commit(&self, room: &str, seq: i64) -> Result<(), ClientError> {
-        let budget = Budget::of(self.budget());
-        let pulled = self.read(room, None, Some(seq), 0, budget).await?;
+        let budget = Budget::of(self.caller.budget());
+        let pulled = self.caller.read(room, None, Some(seq), 0, budget).await?;
         // A hub that did not take it would take it later, when the room has grown past it, and
         // swallow what nobody read: it is not repeated.
         if pulled.cursor >= seq {
@@ -313,7 +269,7 @@ impl Client {
         limit: u32,
         budget: Duration,
     ) -> Result<Pulled, ClientError> {
-        Vigil::new(self, room, limit).keep(budget).await
+        Vigil::new(&self.caller, room, limit).keep(budget).await
     }
 
     /// The next pushed message. Waits for ever when nothing is pushed, for example before
@@ -388,7 +344,11 @@ impl Client {
             return Err(ClientError::NotASingleRequest { what });
         }
         match parks_for(&frame) {
-            0 => self.exchange(&frame, Budget::of(self.budget())).await,
+            0 => {
+                self.caller
+                    .exchange(&frame, Budget::of(self.caller.budget()))
+                    .await
+            }
             secs => ask_aside(self.shared(), &frame, Duration::from_secs(secs)).await,
         }
     }
@@ -396,145 +356,11 @@ impl Client {
     /// Ends the connection in good order, for all clones: later calls are
     /// [`ClientError::Stopped`].
     pub async fn close(self) {
-        let Some(running) = self.inner.running.get() else {
-            return;
-        };
-        let (done, closed) = oneshot::channel();
-        let goodbye = async {
-            if running.orders.send(Order::Close(done)).await.is_ok() {
-                // Either way it is over.
-                let _ = closed.await;
-            }
-        };
-        // What does not close in time is aborted with the last handle.
-        let _ = timeout(CLOSE_TIMEOUT, goodbye).await;
-        running.task.abort();
+        self.caller.close().await;
     }
 
     pub(crate) fn shared(&self) -> &Shared {
-        &self.inner.shared
-    }
-
-    /// The time that a call has.
-    pub(crate) fn budget(&self) -> Duration {
-        self.shared().options.timeouts.request
-    }
-
-    /// Reads after the cursor.
-    pub(crate) async fn unread(
-        &self,
-        room: &str,
-        limit: u32,
-        budget: Budget,
-    ) -> Result<Pulled, ClientError> {
-        let ack = self.shared().committed(room);
-        self.read(room, None, Some(ack), limit, budget).await
-    }
-
-    /// Asks whether the connection lives; a dead one is dropped and not replaced here.
-    pub(crate) async fn heartbeat(&self, within: Duration) -> Result<(), ClientError> {
-        let request = Request::new(&ClientFrame::Ping)?;
-        let budget = Budget {
-            patience: within,
-            ..Budget::of(within)
-        };
-        match self.attempt(Some(&request), budget, true).await {
-            Ok(_) => Ok(()),
-            Err(failure) => Err(failure.error),
-        }
-    }
-
-    /// One read; made smaller when its reply is too large to take, so that a room of large
-    /// messages is read in several goes.
-    async fn read(
-        &self,
-        room: &str,
-        since: Option<i64>,
-        ack: Option<i64>,
-        mut limit: u32,
-        budget: Budget,
-    ) -> Result<Pulled, ClientError> {
-        loop {
-            let frame = ClientFrame::Pull(Pull {
-                room: room.to_owned(),
-                since,
-                limit: Some(limit),
-                wait_secs: None,
-                ack,
-            });
-            match self.exchange(&frame, budget).await {
-                Ok(ServerFrame::Pulled(pulled)) => return Ok(pulled),
-                Ok(other) => return Err(unexpected("pull", &other)),
-                Err(ClientError::ReplyTooLarge { .. }) if limit > 1 => {
-                    limit = (limit / SHRINK).max(1);
-                }
-                Err(error) => return Err(error),
-            }
-        }
-    }
-
-    /// Exchanges a frame for its reply, repeating it over lost connections while that is safe and
-    /// there is time.
-    async fn exchange(
-        &self,
-        frame: &ClientFrame,
-        budget: Budget,
-    ) -> Result<ServerFrame, ClientError> {
-        let request = Request::new(frame)?;
-        let mut first_try = true;
-        loop {
-            let failure = match self.attempt(Some(&request), budget, first_try).await {
-                Ok(Some(answer)) => return answer.into_frame(request.op),
-                Ok(None) => return Err(ClientError::Stopped),
-                Err(failure) => failure,
-            };
-            let safe = match failure.reached {
-                Reached::Nothing => true,
-                Reached::Hub => idempotent(frame),
-                Reached::Deadline => false,
-            };
-            // Nobody there from the beginning is an error at once: most likely the address is
-            // wrong or the hub was never started.
-            let outage = failure.error.is_outage() && self.shared().known_good.is_set();
-            if !(safe && outage && Instant::now() < budget.deadline) {
-                return Err(failure.error);
-            }
-            first_try = false;
-        }
-    }
-
-    /// Hands one request to the actor, which is started if need be, and waits for what comes.
-    async fn attempt(
-        &self,
-        request: Option<&Request>,
-        budget: Budget,
-        first_try: bool,
-    ) -> Result<Option<Answer>, Failure> {
-        let what = request.map_or("login", |request| request.op);
-        let (reply, answer) = oneshot::channel();
-        let ask = Order::Ask(Ask {
-            request: request.cloned(),
-            deadline: budget.deadline,
-            patience: budget.patience,
-            first_try,
-            reply,
-        });
-        let orders = &self.inner.running().orders;
-        let exchange = async {
-            orders.send(ask).await.map_err(|_| stopped())?;
-            answer.await.map_err(|_| stopped())?
-        };
-        timeout_at(budget.deadline + GRACE, exchange)
-            .await
-            .unwrap_or_else(|_| {
-                Err(Failure {
-                    error: ClientError::TimedOut {
-                        what,
-                        url: self.shared().shown_url.clone(),
-                    },
-                    reached: Reached::Deadline,
-                })
-            })
+        &self.caller.shared
     }
 }
 
@@ -547,26 +373,6 @@ impl std::fmt::Debug for Client {
     }
 }
 
-impl Inner {
-    fn running(&self) -> &Running {
-        self.running.get_or_init(|| {
-            let (orders, queue) = mpsc::channel(QUEUE);
-            let actor = Actor::new(self.shared.clone(), queue);
-            Running {
-                orders,
-                task: tokio::spawn(actor.run()).abort_handle(),
-            }
-        })
-    }
-}
-
-fn stopped() -> Failure {
-    Failure {
-        error: ClientError::Stopped,
-        reached: Reached::Deadline,
-    }
-}
-
 /// How long to pause before a rate-limited send is repeated; `None`: not at all.
 fn rate_pause(error: &ClientError) -> Option<Duration> {
     match error {
@@ -576,16 +382,5 @@ fn rate_pause(error: &ClientError) -> Option<Duration> {
             ..
         } => Some((*after).max(MIN_RATE_PAUSE)),
         _ => None,
-    }
-}
-
-/// For a reply whose type fits the op and is none of those that the caller can use.
-fn unexpected(what: &'static str, reply: &ServerFrame) -> ClientError {
-    // Only the kind: the content may be large and is not ours to repeat.
-    let got = format!("{reply:?}");
-    let kind = got.split(['(', '{', ' ']).next().unwrap_or_default();
-    ClientError::Unexpected {
-        what,
-        got: format!("a {kind} frame"),
     }
 }

@@ -19,7 +19,7 @@ use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::{RecvError, TryRecvError};
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
-use crate::client::{Budget, Client};
+use crate::call::{Budget, Caller, unexpected};
 use crate::error::ClientError;
 use crate::link::{Link, Request};
 use crate::reconnect::Backoff;
@@ -69,7 +69,7 @@ impl Pace {
 
 /// One wait under way.
 pub(crate) struct Vigil<'a> {
-    client: &'a Client,
+    caller: &'a Caller,
     room: &'a str,
     limit: u32,
     /// Connection of its own, while pulls are parked.
@@ -79,9 +79,9 @@ pub(crate) struct Vigil<'a> {
 }
 
 impl<'a> Vigil<'a> {
-    pub(crate) fn new(client: &'a Client, room: &'a str, limit: u32) -> Self {
+    pub(crate) fn new(caller: &'a Caller, room: &'a str, limit: u32) -> Self {
         Vigil {
-            client,
+            caller,
             room,
             limit: limit.clamp(1, MAX_PULL_LIMIT),
             side: None,
@@ -144,25 +144,25 @@ impl<'a> Vigil<'a> {
     async fn piece(&mut self, bells: &mut Receiver<Bell>) -> Result<Option<Pulled>, ClientError> {
         if self.outage.is_some() {
             // First see whether the hub is back: everything else hangs on that.
-            return self.read(self.client.budget()).await;
+            return self.read(self.caller.budget()).await;
         }
         let shared = self.shared();
         // A hub counts a parked pull as listening; a subscriber that wakes nobody it does not.
         if shared.subscribed.is_set() && shared.options.wakes {
             self.listen(bells).await?;
-            return self.read(self.client.budget()).await;
+            return self.read(self.caller.budget()).await;
         }
         if shared.hub_never_parks.is_set() {
             sleep(shared.pace.poll).await;
-            return self.read(self.client.budget()).await;
+            return self.read(self.caller.budget()).await;
         }
         self.park().await
     }
 
     /// Reads on the connection of the client.
     async fn read(&self, budget: Duration) -> Result<Option<Pulled>, ClientError> {
-        let budget = Budget::of(budget.min(self.client.budget()));
-        let pulled = self.client.unread(self.room, self.limit, budget).await?;
+        let budget = Budget::of(budget.min(self.caller.budget()));
+        let pulled = self.caller.unread(self.room, self.limit, budget).await?;
         Ok((!pulled.messages.is_empty()).then_some(pulled))
     }
 
@@ -182,10 +182,13 @@ impl<'a> Vigil<'a> {
         match rung.await {
             // What rang before the read that follows is answered by it.
             Ok(outcome) => {
-                while !matches!(bells.try_recv(), Err(TryRecvError::Empty | TryRecvError::Closed)) {}
+                while !matches!(
+                    bells.try_recv(),
+                    Err(TryRecvError::Empty | TryRecvError::Closed)
+                ) {}
                 outcome
             }
-            Err(_) => self.client.heartbeat(self.shared().pace.pong).await,
+            Err(_) => self.caller.heartbeat(self.shared().pace.pong).await,
         }
     }
 
@@ -203,10 +206,10 @@ impl<'a> Vigil<'a> {
         let limit = started + Duration::from_secs(secs) + shared.pace.pong;
         let pulled = match ask(&mut link, shared, &request, limit).await {
             Ok(ServerFrame::Pulled(pulled)) => pulled,
-            Ok(_) => return Err(unexpected(request.op)),
+            Ok(other) => return Err(unexpected(request.op, &other)),
             // An ordinary read makes itself smaller.
             Err(ClientError::ReplyTooLarge { .. }) => {
-                return self.read(self.client.budget()).await;
+                return self.read(self.caller.budget()).await;
             }
             Err(error) => return Err(error),
         };
@@ -244,7 +247,7 @@ impl<'a> Vigil<'a> {
     }
 
     fn shared(&self) -> &'a Shared {
-        self.client.shared()
+        &self.caller.shared
     }
 }
 
@@ -286,11 +289,4 @@ async fn ask(
         .await
         .map_err(|broken| broken.into_error(request.op, &shared.shown_url))?
         .into_frame(request.op)
-}
-
-fn unexpected(op: &'static str) -> ClientError {
-    ClientError::Unexpected {
-        what: op,
-        got: "a reply to something else".to_owned(),
-    }
 }

@@ -28,6 +28,7 @@
 //! ```
 #![warn(missing_docs)]
 
+mod call;
 mod client;
 pub mod config;
 pub mod context;

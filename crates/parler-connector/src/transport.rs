@@ -89,12 +89,18 @@ fn upgrade(url: &str) -> Result<Upgrade, ClientError> {
     let upgrade = url
         .into_client_request()
         .map_err(|error| bad(&words(&error.to_string())))?;
-    let authority = upgrade.uri().authority().map_or("", |a| a.as_str());
+    let uri = upgrade.uri();
+    let authority = uri.authority().map_or("", |a| a.as_str());
+    let host = uri.host().unwrap_or_default();
     if authority.contains('@') {
         return Err(bad("a hub's address holds no user name"));
     }
-    if upgrade.uri().host().is_none_or(str::is_empty) {
+    if host.is_empty() {
         return Err(bad("it names no host"));
+    }
+    // Otherwise the usual port would be dialled.
+    if authority.len() > host.len() && uri.port_u16().is_none() {
+        return Err(bad("its port is no number from 0 to 65535"));
     }
     Ok(upgrade)
 }
@@ -166,10 +172,7 @@ pub(crate) async fn hear(stream: &mut SplitStream<Ws>) -> Result<Heard, Ending> 
 }
 
 /// Writes one text frame and flushes it.
-pub(crate) async fn say(
-    sink: &mut SplitSink<Ws, Message>,
-    text: Utf8Bytes,
-) -> Result<(), Ending> {
+pub(crate) async fn say(sink: &mut SplitSink<Ws, Message>, text: Utf8Bytes) -> Result<(), Ending> {
     sink.send(Message::Text(text))
         .await
         .map_err(|error| broken(&error))
@@ -248,17 +251,15 @@ mod tests {
             "ws://",
             "ws://a b/ws",
             "ws://user@h/ws",
-            "ftp://h/ws",
             "ws://h:port/ws",
+            "ws://h:65536/ws",
+            "ws://[::1]:/ws",
         ] {
             let refused = upgrade(bad).map(|_| ());
-            // An unknown scheme is found out by the dialler.
-            if bad.starts_with("ws:") {
-                assert!(
-                    matches!(refused, Err(ClientError::BadUrl { .. })),
-                    "{bad}: {refused:?}"
-                );
-            }
+            assert!(
+                matches!(refused, Err(ClientError::BadUrl { .. })),
+                "{bad}: {refused:?}"
+            );
         }
         assert!(upgrade("wss://hub.example/ws").is_ok());
         assert!(upgrade("ws://[::1]:7070/ws").is_ok());
