@@ -1,11 +1,9 @@
 //! The writer: one thread with the only connection that changes the database.
 //!
-//! Steps wait in a queue, in the order in which their callers first asked. The thread takes what
-//! waits, runs all of it in one transaction, commits, tells the sink, then answers every caller.
-//! There is no timer: while one commit is on its way to the disk, the next batch gathers by itself.
-//!
-//! The queue is bounded by refusal, not by waiting: a caller that had to wait outside could only
-//! be let in out of its turn.
+//! Steps wait in a bounded queue, and run in the order in which they were queued. The thread takes
+//! what waits, runs all of it in one transaction, commits, tells the sink, then answers every
+//! caller. There is no timer: while one commit is on its way to the disk, the next batch gathers by
+//! itself.
 //!
 //! A step decides a refusal before it writes anything, so that only a failure of SQL itself (or a
 //! panic) undoes the batch. Then everybody in it gets an error, nothing of it is stored, and what
@@ -14,25 +12,23 @@
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 
 use parler_store::{CommitSink, Event, StoreError};
 use rusqlite::Connection;
-use tokio::sync::oneshot;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 
 use crate::checkpoint::Checkpoints;
 use crate::error::{Failure, store_error};
 use crate::mirror::Mirror;
 use crate::stats::Counters;
 
-/// Steps that may wait: what thousands of connections have in flight, and a second's work at most.
-/// The next caller gets [`StoreError::Unavailable`].
-const QUEUE_STEPS: usize = 32_768;
-/// Bytes that may wait: that many of the largest messages would fill the memory. The next caller
-/// gets [`StoreError::Unavailable`].
-const QUEUE_BYTES: usize = 256 * 1024 * 1024;
+/// Steps that may wait. Beyond them callers wait to be queued.
+const QUEUE_STEPS: usize = 4096;
+/// Bytes (in KiB) of messages that may wait: a queue full of the largest ones must not fill the
+/// memory. Beyond them callers wait to be queued.
+const QUEUE_KIB: u32 = 64 * 1024;
 /// Steps of one transaction. Beyond some hundred rows a larger batch saves nothing more, and the
 /// first caller waits for the last row.
 const BATCH_STEPS: usize = 1024;
@@ -90,10 +86,11 @@ where
 /// Where a queued step's answer comes.
 pub(crate) type Answer<T> = oneshot::Receiver<Result<T, StoreError>>;
 
-/// A step in the queue, with its share of what may wait.
+/// A step in the queue, with its share of the bytes that may wait.
 struct Queued {
     step: Box<dyn Step>,
-    share: Share,
+    bytes: usize,
+    _share: Option<OwnedSemaphorePermit>,
 }
 
 enum Order {
@@ -101,47 +98,11 @@ enum Order {
     Close(oneshot::Sender<()>),
 }
 
-/// What waits, counted.
-#[derive(Default)]
-struct Waiting {
-    steps: AtomicUsize,
-    bytes: AtomicUsize,
-}
-
-/// One step's part of what waits; dropping it makes room.
-struct Share {
-    of: Arc<Waiting>,
-    bytes: usize,
-}
-
-impl Share {
-    fn take(of: &Arc<Waiting>, bytes: usize) -> Result<Self, StoreError> {
-        let steps = of.steps.fetch_add(1, Ordering::Relaxed);
-        let already = of.bytes.fetch_add(bytes, Ordering::Relaxed);
-        let of = Arc::clone(of);
-        let share = Self { of, bytes };
-        // One step alone is always let in, however large it is.
-        if steps >= QUEUE_STEPS || (steps > 0 && already.saturating_add(bytes) > QUEUE_BYTES) {
-            return Err(StoreError::Unavailable(format!(
-                "{steps} writes with {already} bytes wait already"
-            )));
-        }
-        Ok(share)
-    }
-}
-
-impl Drop for Share {
-    fn drop(&mut self) {
-        self.of.steps.fetch_sub(1, Ordering::Relaxed);
-        self.of.bytes.fetch_sub(self.bytes, Ordering::Relaxed);
-    }
-}
-
 /// The callers' end of the writer.
 pub(crate) struct Writer {
     /// `None` once it was stopped.
-    queue: Option<Sender<Order>>,
-    waiting: Arc<Waiting>,
+    queue: Option<mpsc::Sender<Order>>,
+    share: Arc<Semaphore>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -154,7 +115,7 @@ impl Writer {
         counters: Arc<Counters>,
         held: Box<dyn Any + Send>,
     ) -> std::io::Result<Self> {
-        let (queue, orders) = channel();
+        let (queue, orders) = mpsc::channel(QUEUE_STEPS);
         let thread = Thread {
             conn,
             orders,
@@ -169,7 +130,7 @@ impl Writer {
             .spawn(move || thread.run())?;
         Ok(Self {
             queue: Some(queue),
-            waiting: Arc::default(),
+            share: Arc::new(Semaphore::new(QUEUE_KIB as usize)),
             thread: Some(thread),
         })
     }
@@ -191,27 +152,41 @@ impl Writer {
         T: Send + 'static,
         F: FnOnce(&mut Tx<'_>) -> Result<T, Failure> + Send + 'static,
     {
-        // Nothing up to the queue may wait: the order of first polls is the order of the log.
-        let share = Share::take(&self.waiting, bytes)?;
+        let share = self.share(bytes).await?;
         let (reply, answer) = oneshot::channel();
         let step = Box::new(Call {
             work: Some(work),
             value: None,
             reply,
         });
-        self.order(Order::Step(Queued { step, share }))?;
-        answer.await.unwrap_or(Err(StoreError::Closed))
+        let queued = Queued {
+            step,
+            bytes,
+            _share: share,
+        };
+        self.order(Order::Step(queued)).await?;
+        Ok(answer)
     }
 
-    fn order(&self, order: Order) -> Result<(), StoreError> {
+    /// Waits until so many bytes may be queued. A few are not worth counting.
+    async fn share(&self, bytes: usize) -> Result<Option<OwnedSemaphorePermit>, StoreError> {
+        let kib = u32::try_from(bytes / 1024).unwrap_or(u32::MAX);
+        if kib == 0 {
+            return Ok(None);
+        }
+        let share = Arc::clone(&self.share).acquire_many_owned(kib.min(QUEUE_KIB));
+        share.await.map(Some).map_err(|_| StoreError::Closed)
+    }
+
+    async fn order(&self, order: Order) -> Result<(), StoreError> {
         let queue = self.queue.as_ref().ok_or(StoreError::Closed)?;
-        queue.send(order).map_err(|_| StoreError::Closed)
+        queue.send(order).await.map_err(|_| StoreError::Closed)
     }
 
     /// Commits what waits, then ends the thread. Closing twice is closing once.
     pub(crate) async fn close(&self) {
         let (done, closed) = oneshot::channel();
-        if self.order(Order::Close(done)).is_ok() {
+        if self.order(Order::Close(done)).await.is_ok() {
             // An error means that somebody closed it before us.
             let _ = closed.await;
         }
@@ -236,7 +211,7 @@ impl Writer {
 /// The thread's own state.
 struct Thread {
     conn: Connection,
-    orders: Receiver<Order>,
+    orders: mpsc::Receiver<Order>,
     sink: Arc<dyn CommitSink>,
     counters: Arc<Counters>,
     mirror: Mirror,
@@ -248,7 +223,7 @@ impl Thread {
     fn run(mut self) {
         let mut closer = None;
         while closer.is_none() {
-            let Ok(order) = self.orders.recv() else {
+            let Some(order) = self.orders.blocking_recv() else {
                 break;
             };
             let (batch, close) = self.gather(order);
@@ -272,14 +247,14 @@ impl Thread {
     }
 
     /// Takes what waits behind the first order, up to a bounded batch.
-    fn gather(&self, first: Order) -> (Vec<Queued>, Option<oneshot::Sender<()>>) {
+    fn gather(&mut self, first: Order) -> (Vec<Queued>, Option<oneshot::Sender<()>>) {
         let mut batch = Vec::new();
         let mut bytes = 0;
         let mut next = Some(first);
         while let Some(order) = next {
             match order {
                 Order::Step(queued) => {
-                    bytes += queued.share.bytes;
+                    bytes += queued.bytes;
                     batch.push(queued);
                 }
                 Order::Close(closer) => return (batch, Some(closer)),

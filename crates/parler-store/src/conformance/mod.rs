@@ -135,7 +135,7 @@ cases! { ($)
         a_page_ends_at_its_bytes_but_not_before_its_first_entry
         a_late_joiner_reads_everything
         concurrent_appends_are_all_stored_once
-        appends_are_stored_in_the_order_in_which_they_were_asked_for;
+        messages_are_stored_in_the_order_in_which_they_were_queued;
     cursors:
         a_read_moves_no_cursor
         a_cursor_only_moves_forward
