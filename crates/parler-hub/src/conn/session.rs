@@ -29,7 +29,7 @@ use super::handshake::{Handshake, Step};
 use crate::defaults;
 use crate::error::OpError;
 use crate::fanout::{Outbox, Subscription};
-use crate::ops::{self, Caller, Running};
+use crate::ops::{self, Caller, Queueing, Running, Started};
 use crate::state::{Admission, Agent, HubState};
 
 /// Close codes of RFC 6455 that this hub uses.
@@ -89,6 +89,7 @@ pub async fn run(state: Arc<HubState>, socket: WebSocket) {
         pending_bytes: 0,
         running: FuturesOrdered::new(),
         only_sends: true,
+        queueing: None,
         strikes: 0,
         clock: Clock::new(),
         admission,
@@ -105,7 +106,7 @@ pub async fn run(state: Arc<HubState>, socket: WebSocket) {
         admission,
         ..
     } = session;
-    drop((running, subscription));
+    drop((running, queueing, subscription));
     writer.close(stream, end).await;
     drop(admission);
 }
@@ -126,6 +127,8 @@ struct Session {
     running: FuturesOrdered<Running>,
     /// Whether everything that runs is a send.
     only_sends: bool,
+    /// The send that is being queued: the next one starts when it is.
+    queueing: Option<Queueing>,
     strikes: u32,
     clock: Clock,
 }
@@ -133,13 +136,14 @@ struct Session {
 impl Session {
     async fn drive(&mut self) -> Ended {
         loop {
-            self.start_ready();
+            self.start_ready().await;
             let may_read = self.pending.len() < defaults::MAX_PENDING_FRAMES
                 && self.pending_bytes < defaults::MAX_PENDING_BYTES;
             tokio::select! {
                 biased;
                 () = stopped(&mut self.stopping) => return self.say_goodbye().await,
                 message = self.stream.next(), if may_read => self.on_message(message).await?,
+                running = next_queued(&mut self.queueing) => self.queued(running),
                 Some(reply) = self.running.next(), if !self.running.is_empty() => {
                     self.writer.feed(reply.0).await?;
                 }
@@ -173,8 +177,18 @@ impl Session {
     }
 
     /// Starts what the order rule allows to start now.
-    fn start_ready(&mut self) {
-        while let Some((next, _)) = self.pending.front() {
+    async fn start_ready(&mut self) {
+        loop {
+            if let Some(queueing) = &mut self.queueing {
+                let first = std::future::poll_fn(|cx| Poll::Ready(queueing.as_mut().poll(cx)));
+                let Poll::Ready(running) = first.await else {
+                    return;
+                };
+                self.queued(running);
+            }
+            let Some((next, _)) = self.pending.front() else {
+                return;
+            };
             let is_send = matches!(next, Request::Send(_));
             let free = self.running.is_empty();
             let shares =
@@ -187,20 +201,32 @@ impl Session {
             };
             self.pending_bytes -= bytes;
             self.only_sends = is_send;
-            let Some(agent) = self.agent.clone() else {
-                return;
-            };
-            self.running.push_back(ops::start(
-                Caller {
-                    state: Arc::clone(&self.state),
-                    agent,
-                    conn: self.admission.conn,
-                    outbox: self.outbox.clone(),
-                    stopping: self.stopping.clone(),
-                },
-                request,
-            ));
+            let Some(caller) = self.caller() else { return };
+            match ops::start(caller, request) {
+                Started::Send(queueing) => self.queueing = Some(queueing),
+                Started::Other(running) => self.running.push_back(running),
+            }
         }
+    }
+
+    fn queued(&mut self, running: Running) {
+        self.queueing = None;
+        self.running.push_back(running);
+    }
+
+    fn caller(&self) -> Option<Caller> {
+        Some(Caller {
+            state: Arc::clone(&self.state),
+            agent: self.agent.clone()?,
+            conn: self.admission.conn,
+            outbox: self.outbox.clone(),
+            stopping: self.stopping.clone(),
+        })
+    }
+
+    /// Whether nothing that was read is still to be answered.
+    fn is_quiet(&self) -> bool {
+        self.running.is_empty() && self.queueing.is_none() && self.pending.is_empty()
     }
 
     async fn on_message(&mut self, message: Option<Result<Message, axum::Error>>) -> Ended {
@@ -270,13 +296,14 @@ impl Session {
                 error: Some(error),
             });
         }
-        if self.running.is_empty() && self.pending.is_empty() {
+        if self.is_quiet() {
             return self.writer.feed(Reply::from(error).0).await;
         }
         // Keep the order of the replies: everything that was read before is answered first.
-        while !(self.running.is_empty() && self.pending.is_empty()) {
-            self.start_ready();
+        while !self.is_quiet() {
+            self.start_ready().await;
             tokio::select! {
+                running = next_queued(&mut self.queueing) => self.queued(running),
                 Some(reply) = self.running.next() => self.writer.feed(reply.0).await?,
                 Some(push) = self.pushes.recv() => self.writer.feed(push).await?,
             }
@@ -304,6 +331,10 @@ impl Session {
     /// The hub stops: parked pulls answer empty, other ops finish, then the Close frame.
     async fn say_goodbye(&mut self) -> Ended {
         let finish = async {
+            if self.queueing.is_some() {
+                let running = next_queued(&mut self.queueing).await;
+                self.queued(running);
+            }
             while let Some(reply) = self.running.next().await {
                 self.writer.feed(reply.0).await?;
             }
@@ -317,6 +348,14 @@ impl Session {
             reason: "the hub is stopping",
             error: None,
         })
+    }
+}
+
+/// Resolves when the send that is being queued is queued; never when there is none.
+async fn next_queued(queueing: &mut Option<Queueing>) -> Running {
+    match queueing {
+        Some(queueing) => queueing.await,
+        None => std::future::pending().await,
     }
 }
 

@@ -37,19 +37,30 @@ pub struct Caller {
 /// An op that runs.
 pub type Running = Pin<Box<dyn Future<Output = Reply> + Send>>;
 
+/// A send that is on its way into the store's queue; resolves to what waits for its commit.
+pub type Queueing = Pin<Box<dyn Future<Output = Running> + Send>>;
+
+/// A started op.
+pub enum Started {
+    /// The next send may start when this one is queued.
+    Send(Queueing),
+    /// Anything else.
+    Other(Running),
+}
+
 /// Starts an op of an authenticated agent: spends its budget, then does it.
-pub fn start(caller: Caller, request: Request) -> Running {
+pub fn start(caller: Caller, request: Request) -> Started {
     let now = crate::now_ms();
     if let Err(retry) = caller.state.budgets().ops.spend(&caller.agent.id, now) {
         let refused = OpError::rate_limited("operations", retry);
-        return Box::pin(std::future::ready(refused.into()));
+        return Started::Other(Box::pin(std::future::ready(refused.into())));
     }
     caller.state.heard().note(&caller.agent.id, now);
     match request {
-        Request::Send(send) => Box::pin(async move { send::send(caller, send).await.into() }),
-        Request::Pull(pull) => Box::pin(async move { pull::pull(caller, pull).await }),
-        Request::Hello(_) => Box::pin(std::future::ready(already_in().into())),
-        Request::Other(frame) => Box::pin(async move { other(caller, frame).await }),
+        Request::Send(send) => Started::Send(Box::pin(send::queue(caller, send))),
+        Request::Pull(pull) => Started::Other(Box::pin(pull::pull(caller, pull))),
+        Request::Hello(_) => Started::Other(Box::pin(std::future::ready(already_in().into()))),
+        Request::Other(frame) => Started::Other(Box::pin(other(caller, frame))),
     }
 }
 

@@ -6,15 +6,26 @@
 use parler_protocol::{
     AgentId, ErrorCode, RoomName, Send, Sent, ServerFrame, Target, canonical, limits, names,
 };
-use parler_store::{Append, Appended};
+use parler_store::{Append, Appended, Committing};
 use sha2::{Digest as _, Sha256};
 
-use super::{Caller, cap_optional};
+use super::{Caller, Running, cap_optional};
 use crate::error::OpError;
 use crate::{now_ms, random};
 
-/// Appends a message, or answers a repeat with the original.
-pub async fn send(caller: Caller, op: Send<Box<str>>) -> Result<ServerFrame, OpError> {
+/// Checks a message and queues it in the store. What it resolves to is the rest: it waits for the
+/// commit and answers. The two are apart so that a connection queues its sends one by one, in
+/// their order, and waits for many commits at once.
+pub async fn queue(caller: Caller, op: Send<Box<str>>) -> Running {
+    match submit(&caller, op).await {
+        Ok((room, committing)) => {
+            Box::pin(async move { committed(&caller, &room, committing).await.into() })
+        }
+        Err(error) => Box::pin(std::future::ready(error.into())),
+    }
+}
+
+async fn submit(caller: &Caller, op: Send<Box<str>>) -> Result<(RoomName, Committing), OpError> {
     check_caps(&op)?;
     let (state, agent) = (&caller.state, &caller.agent);
     let now = now_ms();
@@ -27,7 +38,7 @@ pub async fn send(caller: Caller, op: Send<Box<str>>) -> Result<ServerFrame, OpE
     if op.parts.len() > max {
         return Err(OpError::too_large("parts", max));
     }
-    let room = resolve(&caller, &op.target).await?;
+    let room = resolve(caller, &op.target).await?;
     budgets
         .room_sends
         .spend(&room, now)
@@ -36,22 +47,27 @@ pub async fn send(caller: Caller, op: Send<Box<str>>) -> Result<ServerFrame, OpE
         Some(_) => Some(digest(&op.parts)?),
         None => None,
     };
-    let appended = state
-        .store()
-        .append(Append {
-            agent: agent.id.clone(),
-            name: agent.name.clone(),
-            role: agent.role.clone(),
-            room: room.clone(),
-            id: random::message_id(),
-            parts: op.parts.into(),
-            mentions: op.mentions.and_then(names::normalise_mentions),
-            reply_to: op.reply_to,
-            client_id: op.client_id,
-            digest,
-            now,
-        })
-        .await?;
+    let append = Append {
+        agent: agent.id.clone(),
+        name: agent.name.clone(),
+        role: agent.role.clone(),
+        room: room.clone(),
+        id: random::message_id(),
+        parts: op.parts.into(),
+        mentions: op.mentions.and_then(names::normalise_mentions),
+        reply_to: op.reply_to,
+        client_id: op.client_id,
+        digest,
+        now,
+    };
+    Ok((room, state.store().submit(append).await?))
+}
+
+async fn committed(
+    caller: &Caller,
+    room: &RoomName,
+    committing: Committing,
+) -> Result<ServerFrame, OpError> {
     let sent = |id: String, seq: i64| {
         Ok(ServerFrame::Sent(Sent {
             id,
@@ -60,9 +76,9 @@ pub async fn send(caller: Caller, op: Send<Box<str>>) -> Result<ServerFrame, OpE
             turn: None,
         }))
     };
-    match appended {
+    match committing.await? {
         Appended::New(entry) => {
-            state.count_message();
+            caller.state.count_message();
             sent(entry.id.to_string(), entry.seq.0)
         }
         Appended::Repeat { id, seq } => sent(id, seq.0),
