@@ -7,7 +7,7 @@
 
 use std::fmt::Debug;
 use std::fs::{File, OpenOptions};
-use std::io;
+use std::io::{self, Write};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -156,6 +156,22 @@ pub(crate) fn private_file(path: &Path, append: bool) -> io::Result<File> {
         options.mode(0o600);
     }
     options.open(path)
+}
+
+/// Puts the content in place of whatever the file held: whole or not at all, private. For content
+/// larger than [`parler_identity::keyfile`] takes.
+pub(crate) fn replace_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let dir = path.parent().unwrap_or(Path::new("."));
+    private_dir(dir)?;
+    // Private by itself: temporary files have mode 0600 on Unix.
+    let mut temp = tempfile::Builder::new()
+        .prefix(".parler-")
+        .suffix(".tmp")
+        .tempfile_in(dir)?;
+    temp.write_all(bytes)?;
+    temp.as_file().sync_all()?;
+    temp.persist(path)?;
+    Ok(())
 }
 
 #[cfg(target_os = "linux")]
