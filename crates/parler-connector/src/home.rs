@@ -67,7 +67,7 @@ impl Ask {
 
     /// The value of `--as`.
     #[must_use]
-    pub fn as_name(mut self, name: Option<&str>) -> Self {
+    pub fn named(mut self, name: Option<&str>) -> Self {
         self.as_name = name.map(str::to_owned);
         self
     }

@@ -211,9 +211,11 @@ impl Wanted<'_> {
 pub(crate) fn take(wanted: Wanted<'_>) -> Result<Found, HomeError> {
     let _choosing = wanted.choosing()?;
     let mut note = None;
+    // What a server had for another reason than a slot (a variable, `--as`) is not for taking.
     let known = wanted
         .remembered()
         .into_iter()
+        .filter(|entry| entry.slot.is_some())
         .map(|entry| (entry.home, How::remembered(entry.slot)))
         .chain(wanted.adopted().map(|home| (home, How::Adopted)));
     for (home, how) in known {
@@ -360,7 +362,7 @@ pub(crate) fn reclaim(wanted: &Wanted<'_>, current: &Path) -> Result<Option<Foun
     if remembered.iter().any(|entry| entry.home == current) {
         return Ok(None);
     }
-    for entry in remembered {
+    for entry in remembered.into_iter().filter(|e| e.slot.is_some()) {
         if let Some(lock) = SlotLock::try_take(&entry.home, wanted)? {
             let how = How::remembered(entry.slot);
             return finish(wanted, entry.home, how, lock, None).map(Some);
