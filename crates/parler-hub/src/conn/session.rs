@@ -103,6 +103,7 @@ pub async fn run(state: Arc<HubState>, socket: WebSocket) {
         mut writer,
         stream,
         running,
+        queueing,
         admission,
         ..
     } = session;
