@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use parler_protocol::{ClientFrame, HEARTBEAT_TIMEOUT, ServerFrame};
+use parler_protocol::{ClientFrame, ServerFrame};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep_until};
 
@@ -157,7 +157,9 @@ impl Actor {
             return;
         };
         // A failure is noted where it happens; the next turn of the loop dials again.
-        let _ = self.exchange(&ping, Instant::now() + HEARTBEAT_TIMEOUT).await;
+        let _ = self
+            .exchange(&ping, Instant::now() + self.shared.pace.pong)
+            .await;
     }
 
     async fn serve(&mut self, ask: Ask) {

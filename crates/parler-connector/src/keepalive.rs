@@ -98,12 +98,15 @@ impl<'a> Vigil<'a> {
         if let Some(pulled) = self.digest(first)? {
             return Ok(pulled);
         }
-        match timeout_at(end, self.watch(&mut bells)).await {
-            Ok(outcome) => outcome,
-            Err(_) => match self.outage {
-                Some(error) => Err(error),
-                None => Ok(self.nothing()),
-            },
+        // Past its end a wait would still begin something before it is cut off.
+        if Instant::now() < end
+            && let Ok(outcome) = timeout_at(end, self.watch(&mut bells)).await
+        {
+            return outcome;
+        }
+        match self.outage.take() {
+            Some(error) => Err(error),
+            None => Ok(self.nothing()),
         }
     }
 
@@ -289,4 +292,153 @@ async fn ask(
         .await
         .map_err(|broken| broken.into_error(request.op, &shared.shown_url))?
         .into_frame(request.op)
+}
+
+#[cfg(test)]
+#[path = "../tests/common/mod.rs"]
+mod common;
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::common::{Conn, FakeHub, PATIENCE, keys, message, pulled, usual};
+    use super::*;
+    use crate::{Client, ClientOptions, Endpoint};
+
+    /// Pieces of a second instead of half a minute.
+    const QUICK: Pace = Pace {
+        piece: Duration::from_millis(1200),
+        jitter: Duration::from_millis(200),
+        pong: Duration::from_millis(300),
+        poll: Duration::from_millis(50),
+        idle_heartbeat: Duration::from_millis(200),
+    };
+
+    fn quick(hub: &FakeHub) -> Client {
+        let endpoint = Endpoint::new(hub.url());
+        Client::with_pace(ClientOptions::new(endpoint, keys(1), "planner"), QUICK)
+    }
+
+    /// Parks pulls for their whole time, and answers a wait of the `nth` and later ones.
+    async fn parking_hub(answers_from: usize) -> FakeHub {
+        let waits = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
+        FakeHub::start(move |mut conn: Conn| {
+            let waits = waits.clone();
+            async move {
+                conn.login().await;
+                while let Some(frame) = conn.hear().await {
+                    let Some(secs) = frame["waitSecs"].as_u64() else {
+                        conn.say(usual(&frame)).await;
+                        continue;
+                    };
+                    let n = waits.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+                    if n >= answers_from {
+                        conn.say(pulled(&[message(3)], 3)).await;
+                    } else {
+                        sleep(Duration::from_secs(secs)).await;
+                        conn.say(pulled(&[], 0)).await;
+                    }
+                }
+            }
+        })
+        .await
+    }
+
+    #[test]
+    fn a_piece_is_jittered_below_its_length() {
+        let pace = Pace::default();
+        for _ in 0..100 {
+            let piece = pace.piece();
+            assert!(piece <= HEARTBEAT_INTERVAL && piece >= HEARTBEAT_INTERVAL - HEARTBEAT_JITTER);
+        }
+    }
+
+    #[tokio::test]
+    async fn a_long_wait_goes_in_pieces_on_one_connection_with_pings_between() {
+        let hub = parking_hub(2).await;
+        let client = quick(&hub);
+        let unread = timeout(PATIENCE, client.wait("r", 10, PATIENCE)).await;
+        assert_eq!(unread.unwrap().unwrap().cursor, 3);
+        let aside: Vec<_> = hub
+            .frames()
+            .into_iter()
+            .filter(|(n, frame)| *n == 1 && frame["op"] != "hello")
+            .map(|(_, frame)| frame["op"].clone())
+            .collect();
+        assert_eq!(aside, ["pull", "ping", "pull", "ping", "pull"]);
+        assert_eq!(hub.connections(), 2);
+    }
+
+    #[tokio::test]
+    async fn a_parked_pull_on_a_dead_connection_is_parked_again_on_a_new_one() {
+        let hub = FakeHub::start(|mut conn: Conn| async move {
+            conn.login().await;
+            while let Some(frame) = conn.hear().await {
+                match (conn.n, frame["waitSecs"].is_u64()) {
+                    (1, _) => return conn.hold().await,
+                    (_, true) => conn.say(pulled(&[message(4)], 4)).await,
+                    (_, false) => conn.say(usual(&frame)).await,
+                }
+            }
+        })
+        .await;
+        let client = quick(&hub);
+        let unread = timeout(PATIENCE, client.wait("r", 10, PATIENCE)).await;
+        assert_eq!(unread.unwrap().unwrap().cursor, 4);
+        assert_eq!(hub.connections(), 3);
+    }
+
+    #[tokio::test]
+    async fn a_subscriber_that_hears_nothing_asks_whether_the_hub_is_there_and_reads() {
+        let pulls = std::sync::atomic::AtomicUsize::new(0);
+        let hub = FakeHub::answering(move |_, frame| match frame["op"].as_str() {
+            Some("pull") => match pulls.fetch_add(1, std::sync::atomic::Ordering::SeqCst) {
+                0 => vec![usual(frame)],
+                _ => vec![pulled(&[message(5)], 5)],
+            },
+            _ => vec![usual(frame)],
+        })
+        .await;
+        let client = quick(&hub);
+        client.subscribe().await.unwrap();
+        let unread = timeout(PATIENCE, client.wait("r", 10, PATIENCE)).await;
+        assert_eq!(
+            unread.unwrap().unwrap().cursor,
+            5,
+            "a lost push is found by reading"
+        );
+        assert!(!hub.of("ping").is_empty());
+    }
+
+    #[tokio::test]
+    async fn a_dead_connection_of_an_idle_subscriber_is_noticed_and_replaced() {
+        let hub = FakeHub::start(|mut conn: Conn| async move {
+            conn.login().await;
+            let subscribe = conn.hear().await.unwrap_or(json!({"op":"ping"}));
+            conn.say(usual(&subscribe)).await;
+            if conn.n == 0 {
+                return conn.hold().await;
+            }
+            conn.say(super::common::delivery(6)).await;
+            conn.hold().await;
+        })
+        .await;
+        let client = quick(&hub);
+        client.subscribe().await.unwrap();
+        let push = timeout(PATIENCE, client.next_push()).await;
+        assert_eq!(push.expect("the new connection pushes").seq, 6);
+        assert!(!hub.of("ping").is_empty());
+    }
+
+    #[tokio::test]
+    async fn an_old_hub_is_read_at_the_polling_interval() {
+        let hub = FakeHub::answering(|_, frame| vec![usual(frame)]).await;
+        let client = quick(&hub);
+        let budget = Duration::from_millis(1000);
+        let nothing = client.wait("r", 10, budget).await.unwrap();
+        assert!(nothing.messages.is_empty());
+        let reads = hub.of("pull").len();
+        assert!((5..=21).contains(&reads), "{reads}");
+    }
 }

@@ -204,7 +204,8 @@ impl Link {
             match heard {
                 Ok(Heard::Frame(frame, bytes)) if frame.is_unsolicited() => push(*frame, bytes),
                 Ok(Heard::Frame(frame, _))
-                    if written && (unwritable.is_none() || matches!(*frame, ServerFrame::Error(_))) =>
+                    if written
+                        && (unwritable.is_none() || matches!(*frame, ServerFrame::Error(_))) =>
                 {
                     return answers(request.op, &frame)
                         .then_some(Answer::Frame(frame))

@@ -1,4 +1,5 @@
 //! Logging in: to the right hub, with the right proof, and giving nothing away to a wrong one.
+#![allow(clippy::unwrap_used)] // in a test's own functions too
 
 mod common;
 

@@ -1,4 +1,5 @@
 //! Connections that end: what comes back by itself, what is repeated, and what is final.
+#![allow(clippy::unwrap_used)] // in a test's own functions too
 
 mod common;
 

@@ -1,4 +1,5 @@
 //! One request, one reply: their order, what comes between, and what is no reply at all.
+#![allow(clippy::unwrap_used)] // in a test's own functions too
 
 mod common;
 

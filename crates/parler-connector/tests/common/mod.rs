@@ -1,7 +1,7 @@
 //! A hub that does what a test's script says, over a real WebSocket on a port of its own.
 //!
 //! It keeps every frame that it was sent, so that a test can say what a client never sent.
-#![allow(dead_code)] // each test file uses a part of it
+#![allow(dead_code, clippy::unwrap_used)] // each test file uses a part of it
 
 use std::future::Future;
 use std::net::SocketAddr;
