@@ -1,5 +1,5 @@
-//! `config.json` of an identity: its key, its name, its settings; and what the environment makes
-//! of them for one run.
+//! `config.json` of an identity: its key, its name, its settings. What the environment makes of
+//! them for one run is [`effective`].
 //!
 //! The file is private from the first instant and minted once, however many processes start
 //! together. Fields that this version does not know stay as they are. A damaged file is an error
@@ -20,8 +20,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::context::Context;
+pub use crate::effective::{Effective, Flags, HubChoice, effective};
 use crate::handle::handle_for;
-use crate::home::{Identity, Rule};
+use crate::home::Identity;
 use crate::lock;
 
 /// How long [`Config::update`] waits for another process that changes the same file.
@@ -380,148 +381,9 @@ impl Config {
     }
 }
 
-fn usable_role(role: &str) -> Option<String> {
+pub(crate) fn usable_role(role: &str) -> Option<String> {
     let role = clean::name(role);
     (!role.is_empty() && role.len() <= MAX_HELLO_FIELD_BYTES).then_some(role)
-}
-
-/// Which hub to use, and who said so.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum HubChoice {
-    /// Somebody named it.
-    Named {
-        /// In any spelling.
-        url: String,
-        /// `--hub`, `PARLER_HUB`, `config`, or the file that it is inherited from.
-        from: String,
-    },
-    /// Nobody named one: the local hub, started on demand.
-    Local,
-}
-
-/// Settings given on the command line.
-#[derive(Clone, Debug, Default)]
-pub struct Flags {
-    /// `--hub`.
-    pub hub: Option<String>,
-    /// `--name`.
-    pub name: Option<String>,
-    /// `--role`.
-    pub role: Option<String>,
-}
-
-/// What holds for one run: flag > environment > file > default.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Effective {
-    /// Which hub.
-    pub hub: HubChoice,
-    /// The display name.
-    pub name: String,
-    /// The role.
-    pub role: Option<String>,
-    /// One line for each thing that differs from the file, to be told on stderr.
-    pub changed: Vec<String>,
-}
-
-/// Works out what holds for one run. Nothing is written back.
-///
-/// # Errors
-/// [`ConfigError::Name`] when a flag or variable gives a name that no agent may have.
-pub fn effective(
-    config: &Config,
-    cx: &Context,
-    identity: &Identity,
-    flags: &Flags,
-) -> Result<Effective, ConfigError> {
-    let mut changed = Vec::new();
-    let mut differs = |what: &str, from: &str, now: &str, before: &str| {
-        if now != before {
-            let before = if before.is_empty() { "none" } else { before };
-            changed.push(format!("{what} is '{now}' by {from} (config: {before})"));
-        }
-    };
-    let hub = hub_choice(config, cx, identity, flags);
-    if let HubChoice::Named { url, from } = &hub
-        && (flags.hub.is_some() || cx.var("PARLER_HUB").is_some())
-    {
-        differs("hub", from, url, config.hub_url.as_deref().unwrap_or(""));
-    }
-    let chosen = match &identity.rule {
-        Rule::As { name, .. } => Some(("--as", name.as_str())),
-        _ => None,
-    };
-    let named = (flags.name.as_deref().map(|name| ("--name", name)))
-        .or(chosen)
-        .or_else(|| Some(("PARLER_NAME", cx.var("PARLER_NAME")?)));
-    let name = match named {
-        Some((from, wanted)) => {
-            let name = new_name(wanted).map_err(|source| ConfigError::Name { from, source })?;
-            differs("name", from, &name, &config.name);
-            name
-        }
-        None => shown_name(config),
-    };
-    let given = (flags.role.as_deref().map(|role| ("--role", role)))
-        .or_else(|| Some(("PARLER_ROLE", cx.var("PARLER_ROLE")?)));
-    let role = match given.and_then(|(from, role)| Some((from, usable_role(role)?))) {
-        Some((from, role)) => {
-            differs("role", from, &role, config.role.as_deref().unwrap_or(""));
-            Some(role)
-        }
-        None => config.role.as_deref().and_then(usable_role),
-    };
-    Ok(Effective {
-        hub,
-        name,
-        role,
-        changed,
-    })
-}
-
-/// The name in the file as it may go out; one that cannot gives way to a handle.
-fn shown_name(config: &Config) -> String {
-    let name = clean::name(&config.name);
-    if name.is_empty() || name.len() > MAX_HELLO_FIELD_BYTES {
-        handle_for(config.id.as_str())
-    } else {
-        name
-    }
-}
-
-fn hub_choice(config: &Config, cx: &Context, identity: &Identity, flags: &Flags) -> HubChoice {
-    let named = |url: &str, from: &str| HubChoice::Named {
-        url: url.trim().to_owned(),
-        from: from.to_owned(),
-    };
-    let given = |url: &&str| !url.trim().is_empty();
-    if let Some(url) = flags.hub.as_deref().filter(given) {
-        return named(url, "--hub");
-    }
-    if let Some(url) = cx.var("PARLER_HUB").filter(given) {
-        return named(url, "PARLER_HUB");
-    }
-    if let Some(url) = &config.hub_url {
-        return named(url, "config");
-    }
-    let inherited = identity.parent.as_deref().and_then(|parent| {
-        let path = path_in(parent);
-        Some((hub_in(&path)?, path))
-    });
-    match inherited {
-        Some((url, path)) => named(&url, &path.display().to_string()),
-        None => HubChoice::Local,
-    }
-}
-
-/// The hub that a config file names; the rest of it, the seed above all, is not looked at.
-fn hub_in(path: &Path) -> Option<String> {
-    #[derive(Deserialize)]
-    struct OnlyHub {
-        hub_url: Option<String>,
-    }
-    let bytes = Zeroizing::new(keyfile::read(path).ok()??);
-    let file: OnlyHub = serde_json::from_slice(&bytes).ok()?;
-    file.hub_url.filter(|url| !url.trim().is_empty())
 }
 
 #[cfg(test)]

@@ -26,6 +26,8 @@ use crate::safe::{self, terminal};
 
 /// How a session's first message begins when its opener gave the context.
 pub const CONTEXT_MARK: &str = "📋 session context";
+/// Characters of a handoff's summary that are shown however long its instruction is.
+const SUMMARY_CHARS: usize = 200;
 /// Messages of a backlog that are shown when not all are.
 pub const DIGEST_MESSAGES: usize = 15;
 
@@ -326,16 +328,20 @@ fn banner_item(
     state: SigState,
     voice: &Voice<'_>,
 ) -> String {
-    let text = |peer: &str| match voice {
+    let text = |peer: &str, least: usize, spent: usize| match voice {
         Voice::Terminal => terminal::text(peer),
         Voice::Model { frame, body_chars } => {
-            let chars = body_chars.map_or(usize::MAX, |chars| chars.max(INSTRUCTION_CHARS));
-            frame.wrap_cut(peer, chars, message.into())
+            let left = body_chars.map_or(usize::MAX, |chars| chars.saturating_sub(spent));
+            frame.wrap_cut(peer, left.max(least), message.into())
         }
     };
-    let mut lines = vec![format!("next: {}", text(&handoff.next))];
+    let spent = handoff.next.chars().count();
+    let mut lines = vec![format!(
+        "next: {}",
+        text(&handoff.next, INSTRUCTION_CHARS, 0)
+    )];
     if let Some(summary) = &handoff.summary {
-        lines.push(format!("summary: {}", text(summary)));
+        lines.push(format!("summary: {}", text(summary, SUMMARY_CHARS, spent)));
     }
     if let Some(bundle) = &handoff.bundle {
         lines.push(format!("bundle: {}", voice.apply(bundle)));

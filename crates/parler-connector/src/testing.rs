@@ -4,6 +4,10 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
+use parler_identity::{Draft, KeyPair, sign_message};
+use parler_protocol::ids::short_id;
+use parler_protocol::{EndpointRef, Part, StoredMessage, Target};
+
 use crate::context::Context;
 use crate::platform::{Proc, Processes};
 
@@ -110,5 +114,91 @@ impl World {
         let env = env.into_iter().chain([("HOME", home.as_str())]);
         Context::new(env.map(|(k, v)| (k.to_owned(), v.to_owned())), self.work())
             .with_processes(self.processes.clone(), pid)
+    }
+}
+
+/// A blob id of the right shape.
+pub(crate) const BLOB: &str = "a0a1a2a3a4a5a6a7a8a9aaabacadaeafb0b1b2b3b4b5b6b7b8b9babbbcbdbebf";
+
+/// An agent that writes signed messages.
+pub(crate) struct Author {
+    keys: KeyPair,
+    name: String,
+    role: Option<String>,
+}
+
+impl Author {
+    pub(crate) fn new(name: &str, role: Option<&str>) -> Self {
+        Self {
+            keys: KeyPair::generate().unwrap(),
+            name: name.into(),
+            role: role.map(Into::into),
+        }
+    }
+
+    pub(crate) fn id(&self) -> &str {
+        self.keys.id().as_str()
+    }
+
+    pub(crate) fn short(&self) -> &str {
+        short_id(self.id())
+    }
+
+    pub(crate) fn says(&self, seq: i64, room: &str, text: &str) -> StoredMessage {
+        self.sends(seq, room, vec![Part::text(text)])
+    }
+
+    pub(crate) fn sends(&self, seq: i64, room: &str, parts: Vec<Part>) -> StoredMessage {
+        let target = Target::Room { room: room.into() };
+        self.addresses(seq, &target, room, parts)
+    }
+
+    /// A message that answers another one.
+    pub(crate) fn answers(&self, room: &str, reply_to: &str, parts: Vec<Part>) -> StoredMessage {
+        let target = Target::Room { room: room.into() };
+        self.writes(1, &target, room, Some(reply_to), parts)
+    }
+
+    /// A message signed for `target` that stands in `room`.
+    pub(crate) fn addresses(
+        &self,
+        seq: i64,
+        target: &Target,
+        room: &str,
+        parts: Vec<Part>,
+    ) -> StoredMessage {
+        self.writes(seq, target, room, None, parts)
+    }
+
+    fn writes(
+        &self,
+        seq: i64,
+        target: &Target,
+        room: &str,
+        reply_to: Option<&str>,
+        parts: Vec<Part>,
+    ) -> StoredMessage {
+        let draft = Draft {
+            target,
+            parts,
+            reply_to,
+            ts: 1_760_000_000_000,
+            uid: uuid::Uuid::new_v4().to_string(),
+            hop: None,
+        };
+        StoredMessage {
+            seq,
+            id: uuid::Uuid::now_v7().to_string(),
+            room: room.into(),
+            from: EndpointRef {
+                id: self.id().into(),
+                name: self.name.clone(),
+                role: self.role.clone(),
+            },
+            parts: sign_message(&self.keys, draft),
+            mentions: None,
+            reply_to: reply_to.map(Into::into),
+            ts: 1_760_000_000_123,
+        }
     }
 }
