@@ -75,7 +75,9 @@ CREATE TABLE messages (
 -- Covers what cursors ask (ordinal and author of a place), so they never read bodies.
 CREATE INDEX messages_room ON messages (room_id, seq, ord, author_id);
 
-CREATE UNIQUE INDEX messages_key ON messages (room_id, author_id, client_id)
+-- The key first: clients make keys that begin with the time (UUIDv7), so that the newest ones of all
+-- rooms meet on one page, where the other order would dirty a page for each author.
+CREATE UNIQUE INDEX messages_key ON messages (client_id, room_id, author_id)
     WHERE client_id IS NOT NULL;
 
 CREATE TABLE invites (

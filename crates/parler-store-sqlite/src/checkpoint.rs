@@ -8,15 +8,16 @@
 //!    writer nor a reader. Once all is folded and no reader is in the log, SQLite itself starts
 //!    the log over at its beginning.
 //! 2. Under unbroken load that moment never comes: while the thread folds, the log grows. So when
-//!    the log has [`RESTART_PAGES`] pages and the thread has folded nearly all of them, the writer
-//!    folds the small rest between two transactions, and the log starts over. If it has even
-//!    [`FULL_PAGES`], the writer folds however much there is: the log stays bounded.
+//!    the log has [`RESTART_PAGES`] pages and the thread has left no more than [`REST_PAGES`], the
+//!    writer folds that small rest between two transactions, and the log starts over. If the log
+//!    has even [`FULL_PAGES`], the writer folds however much there is: it stays bounded. (Unless
+//!    some other program keeps reading from it: SQLite never takes a log away from a reader.)
 //! 3. A closing store folds everything and leaves no log behind.
 //!
 //! The folding connection never runs a statement that changes anything (`query_only`).
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread::JoinHandle;
 
@@ -24,15 +25,15 @@ use rusqlite::Connection;
 
 use crate::stats::Counters;
 
-/// Unfolded pages that are worth a checkpoint: 4 MiB, SQLite's own mark.
-const FOLD_PAGES: i64 = 1000;
-/// Pages at which the log should start over: 64 MiB. Recovery after a crash reads the whole log,
-/// in well under a second at this size.
+/// Unfolded pages that are worth a checkpoint: 16 MiB. The more at once, the more changes of one
+/// page are written as one, and a log of this size is still read in a moment after a crash.
+const FOLD_PAGES: i64 = 4096;
+/// Pages at which the log should start over: 64 MiB.
 const RESTART_PAGES: i64 = 16_384;
-/// The rest that the writer folds by itself then: a few milliseconds of writing.
-const REST_PAGES: i64 = 2 * FOLD_PAGES;
-/// Pages at which the log must start over, whatever it costs: 256 MiB.
-const FULL_PAGES: i64 = 65_536;
+/// The rest that the writer folds by itself then: some milliseconds of writing.
+const REST_PAGES: i64 = 1024;
+/// Pages at which the log must start over, whatever it costs: 128 MiB.
+const FULL_PAGES: i64 = 32_768;
 /// What is left of the log's file after it started over, so that a burst does not keep its disk
 /// space for ever: the normal size.
 pub(crate) const LOG_FILE_BYTES: i64 = RESTART_PAGES * 4096;
@@ -47,6 +48,8 @@ struct Log {
 /// The writer's side of the checkpoints.
 pub(crate) struct Checkpoints {
     bell: Option<SyncSender<()>>,
+    /// The thread was rung and has not finished: two cannot fold at once.
+    folding: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
     counters: Arc<Counters>,
 }
@@ -57,16 +60,20 @@ impl Checkpoints {
         // One ring is as good as many.
         let (bell, rings) = sync_channel::<()>(1);
         let counted = Arc::clone(&counters);
+        let folding = Arc::new(AtomicBool::new(false));
+        let busy = Arc::clone(&folding);
         let thread = std::thread::Builder::new()
             .name("store-checkpoint".into())
             .spawn(move || {
                 while rings.recv().is_ok() {
                     counted.checkpoints.fetch_add(1, Ordering::Relaxed);
                     checkpoint(&conn, "PRAGMA wal_checkpoint(PASSIVE)");
+                    busy.store(false, Ordering::Release);
                 }
             })?;
         Ok(Self {
             bell: Some(bell),
+            folding,
             thread: Some(thread),
             counters,
         })
@@ -74,18 +81,27 @@ impl Checkpoints {
 
     /// Looks at the log after a commit, and has it folded when it is time.
     pub(crate) fn after_commit(&mut self, conn: &Connection) {
+        if self.folding.load(Ordering::Acquire) {
+            return;
+        }
         let Some(log) = checkpoint(conn, "PRAGMA wal_checkpoint(NOOP)") else {
             return;
         };
-        let rest = log.pages - log.folded;
-        if log.pages >= FULL_PAGES || (log.pages >= RESTART_PAGES && rest <= REST_PAGES) {
-            self.counters.checkpoints.fetch_add(1, Ordering::Relaxed);
-            checkpoint(conn, "PRAGMA wal_checkpoint(PASSIVE)");
-        } else if rest >= FOLD_PAGES
-            && let Some(bell) = &self.bell
-        {
-            // Full: it was rung already. Closed: the thread is gone, and rule 2 bounds the log.
-            let _ = bell.try_send(());
+        match what_to_do(log) {
+            Action::Nothing => {}
+            Action::Ring => {
+                // Set first: the thread may be done before we look again.
+                self.folding.store(true, Ordering::Release);
+                let rung = self.bell.as_ref().map(|bell| bell.try_send(()));
+                if rung != Some(Ok(())) {
+                    // The thread is gone: the writer folds once the log has its full length.
+                    self.folding.store(false, Ordering::Release);
+                }
+            }
+            Action::Fold => {
+                self.counters.checkpoints.fetch_add(1, Ordering::Relaxed);
+                checkpoint(conn, "PRAGMA wal_checkpoint(PASSIVE)");
+            }
         }
     }
 
@@ -102,6 +118,31 @@ impl Checkpoints {
     }
 }
 
+/// What the state of the log asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Action {
+    Nothing,
+    /// The thread folds.
+    Ring,
+    /// The writer folds, and the log starts over.
+    Fold,
+}
+
+fn what_to_do(log: Log) -> Action {
+    let rest = log.pages - log.folded;
+    let long = log.pages >= RESTART_PAGES;
+    if rest == 0 {
+        // The next commit starts the log over by itself.
+        Action::Nothing
+    } else if log.pages >= FULL_PAGES || (long && rest <= REST_PAGES) {
+        Action::Fold
+    } else if long || rest >= FOLD_PAGES {
+        Action::Ring
+    } else {
+        Action::Nothing
+    }
+}
+
 /// Runs a checkpoint pragma; `None` when it failed, which costs nothing but space: the log has it.
 fn checkpoint(conn: &Connection, pragma: &str) -> Option<Log> {
     let ran = conn.prepare_cached(pragma).and_then(|mut statement| {
@@ -114,4 +155,26 @@ fn checkpoint(conn: &Connection, pragma: &str) -> Option<Log> {
     });
     ran.inspect_err(|error| tracing::warn!(%error, pragma, "a checkpoint failed"))
         .ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_log_is_folded_aside_while_it_is_short_and_by_the_writer_when_it_is_long() {
+        for (pages, folded, expected) in [
+            (0, 0, Action::Nothing),
+            (FOLD_PAGES - 1, 0, Action::Nothing),
+            (FOLD_PAGES, 0, Action::Ring),
+            (FOLD_PAGES, FOLD_PAGES, Action::Nothing),
+            (RESTART_PAGES, RESTART_PAGES - REST_PAGES - 1, Action::Ring),
+            (RESTART_PAGES, RESTART_PAGES - REST_PAGES, Action::Fold),
+            (RESTART_PAGES, RESTART_PAGES, Action::Nothing),
+            (FULL_PAGES, 0, Action::Fold),
+        ] {
+            let log = Log { pages, folded };
+            assert_eq!(what_to_do(log), expected, "{log:?}");
+        }
+    }
 }

@@ -125,6 +125,12 @@ impl SqliteStore {
         })
     }
 
+    /// Where the database lies.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        self.readers.path()
+    }
+
     /// What the store did since it was opened.
     #[must_use]
     pub fn stats(&self) -> Stats {

@@ -3,7 +3,7 @@
 //! A read takes one of them, runs in one transaction (so that everything it sees is of one
 //! moment), and gives it back. Who finds none waits for one; nobody waits for the writer.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use parler_store::StoreError;
@@ -30,6 +30,10 @@ impl Readers {
             free: Mutex::new(Vec::new()),
             turns: Arc::new(Semaphore::new(READERS as usize)),
         }
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
     }
 
     /// Runs a read. It runs to its end even if the caller goes away.

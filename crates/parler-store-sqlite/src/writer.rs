@@ -353,3 +353,6 @@ fn panic_text(panic: &(dyn Any + Send)) -> &str {
         .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
         .unwrap_or("no text")
 }
+
+#[cfg(test)]
+mod tests;
