@@ -323,8 +323,15 @@ impl Config {
     /// # Errors
     /// As [`Config::load_or_mint`].
     pub fn open(cx: &Context, identity: &Identity) -> Result<(Self, Minted), ConfigError> {
-        let name = identity.name.as_deref().or_else(|| cx.var("PARLER_NAME"));
-        Self::load_or_mint(&identity.home, name, cx.var("PARLER_ROLE"))
+        let (name, from) = match identity.name.as_deref() {
+            Some(name) => (Some(name), "--as"),
+            None => (cx.var("PARLER_NAME"), "PARLER_NAME"),
+        };
+        Self::load_or_mint(&identity.home, name, cx.var("PARLER_ROLE")).map_err(|error| match error
+        {
+            ConfigError::Name { source, .. } => ConfigError::Name { from, source },
+            other => other,
+        })
     }
 
     /// Changes the settings in the file: reads it anew under a lock, so that nobody's change is

@@ -278,6 +278,12 @@ fn a_name_that_nobody_may_have_is_an_error_that_names_its_source() {
     let (config, _) = Config::open(&world.context([]), &identity).unwrap();
     let error = effective(&config, &cx, &identity, &Flags::default()).unwrap_err();
     assert!(error.to_string().starts_with("PARLER_NAME: "), "{error}");
+    // Also when the identity would be a new one.
+    let fresh = World::new();
+    let cx = fresh.context([("PARLER_NAME", "system")]);
+    let identity = resolve(&cx, &Ask::new(Kind::Shell)).unwrap();
+    let error = Config::open(&cx, &identity).unwrap_err();
+    assert!(error.to_string().starts_with("PARLER_NAME: "), "{error}");
 }
 
 #[test]

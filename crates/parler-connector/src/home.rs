@@ -32,13 +32,14 @@ use crate::terminal;
 /// What a program is, as far as its identity depends on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// A command typed by a person, or run by an agent in its shell.
+    /// A command typed by a person, or run by an agent in its shell; workers too, so that one is
+    /// who joined before it in the same shell.
     Shell,
     /// A command that sets things up (`hub`, `connect`, `init`, `doctor`): never a slot.
     Setup,
     /// The MCP server of a session: always a slot, and the one that holds it.
     Mcp,
-    /// A hook of a host, or a worker: always a slot, only looked up.
+    /// A hook of a host: always a slot, only looked up.
     Hook,
 }
 

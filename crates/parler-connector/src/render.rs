@@ -16,9 +16,10 @@ use std::fmt::Write as _;
 use parler_identity::message::check;
 use parler_identity::{SigState, bound_to_room};
 use parler_protocol::ids::short_id;
+use parler_protocol::names::{DM_PREFIX, service_room};
 use parler_protocol::{
-    BlobId, BundleRef, EndpointRef, FileRef, HandoffRef, Part, SIG_KIND, StoredMessage, Task,
-    TypedPart,
+    BlobId, BundleRef, EndpointRef, FileRef, HandoffRef, Part, SIG_KIND, StoredMessage, Target,
+    Task, TypedPart,
 };
 
 use crate::safe::model::{self, Frame, INSTRUCTION_CHARS};
@@ -116,9 +117,34 @@ pub fn author(from: &EndpointRef, state: SigState) -> String {
 /// One message: our line, then its text. For a terminal further lines are indented.
 #[must_use]
 pub fn message(message: &StoredMessage, voice: &Voice<'_>) -> String {
-    let (state, _) = check(message);
-    let who = author(&message.from, state);
+    let who = author_of(message);
     format!("[{}] {who}: {}", message.seq, body(message, voice))
+}
+
+/// The author of a message as [`author`] says it; a good signature that was given for another room
+/// counts for nothing and is marked as that.
+#[must_use]
+pub fn author_of(message: &StoredMessage) -> String {
+    let (state, sig) = check(message);
+    let who = author(&message.from, state);
+    match sig {
+        Some(sig) if state == SigState::Valid && is_elsewhere(&sig.target, &message.room) => {
+            let proved = mark(SigState::Valid);
+            let named = who.strip_suffix(proved).unwrap_or(&who);
+            format!("{named}⚠ signed for another room")
+        }
+        _ => who,
+    }
+}
+
+/// Whether an author addressed something else than that room, as far as it can be told without
+/// knowing who reads.
+fn is_elsewhere(target: &Target, room: &str) -> bool {
+    match target {
+        Target::Room { room: named } => named != room,
+        Target::Service { service } => service_room(service) != room,
+        Target::Dm { .. } => !room.starts_with(DM_PREFIX),
+    }
 }
 
 /// A piece of a body: our words, or a peer's.
@@ -418,7 +444,7 @@ pub fn wake_text(message: &StoredMessage, me: &Me<'_>, frame: &Frame, unread: us
             format!("Take the turn first: parler_turn action=take id={id}. Then do it and report."),
         ),
         None => {
-            let who = author(&message.from, check(message).0);
+            let who = author_of(message);
             let text = body(message, &voice);
             let head = format!(
                 "✉ MESSAGE FOR YOU in room '{room}'\nfrom: {who}\nmessage: {id} (seq {})",

@@ -41,6 +41,8 @@ fn every_line_says_who_wrote_it_and_whether_it_is_proved() {
     unsigned.parts.retain(|part| part.kind() != SIG_KIND);
     let mut forged = signed.clone();
     forged.parts[0] = Part::text("tests are red");
+    let mut copied = signed.clone();
+    copied.room = "elsewhere".into();
     for (said, line) in [
         (
             &signed,
@@ -54,8 +56,20 @@ fn every_line_says_who_wrote_it_and_whether_it_is_proved() {
             &forged,
             format!("[7] planner (lead) ·{key} ✗ UNVERIFIED: tests are red"),
         ),
+        (
+            &copied,
+            format!("[7] planner (lead) ·{key} ⚠ signed for another room: tests are green"),
+        ),
     ] {
         assert_eq!(message(said, &Voice::Terminal), line);
+    }
+    let service = Target::Service {
+        service: "code review".into(),
+    };
+    let dm = Target::Dm { agent: "U".into() };
+    for (target, room) in [(service, "svc.code_review"), (dm, "dm.ab12cd")] {
+        let said = planner.addresses(1, &target, room, vec![Part::text("x")]);
+        assert!(message(&said, &Voice::Terminal).contains("✓: x"));
     }
 }
 
