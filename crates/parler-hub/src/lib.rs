@@ -50,6 +50,9 @@ pub enum HubError {
     /// The hub's own key.
     #[error("the hub's key: {0}")]
     Key(String),
+    /// The system's signals.
+    #[error("cannot listen to signals: {0}")]
+    Signals(std::io::Error),
     /// The listening socket.
     #[error("cannot listen on {addr}: {source} (another hub there? choose another --addr)")]
     Listen {

@@ -36,6 +36,7 @@ pub async fn run_cli(args: HubArgs) -> ExitCode {
 }
 
 async fn run(args: HubArgs) -> Result<(), HubError> {
+    let stop = signalled().map_err(HubError::Signals)?;
     // Held for as long as the hub runs.
     let (_place, config, listener) = if args.local {
         let base = args
@@ -54,7 +55,7 @@ async fn run(args: HubArgs) -> Result<(), HubError> {
     };
     let hub = Hub::open(config, listener)?;
     announce(&hub);
-    hub.serve(signalled()).await?;
+    hub.serve(stop).await?;
     tracing::info!("stopped");
     Ok(())
 }
@@ -92,26 +93,25 @@ fn announce(hub: &Hub) {
     );
 }
 
-/// Resolves at an interrupt or SIGTERM.
-async fn signalled() {
-    let interrupt = tokio::signal::ctrl_c();
+/// Resolves at an interrupt or SIGTERM. Both are caught from here on, before anybody can reach the
+/// hub: a stop right after the start ends as well as a later one.
+fn signalled() -> std::io::Result<impl Future<Output = ()>> {
     #[cfg(unix)]
     {
         use tokio::signal::unix::{SignalKind, signal};
-        match signal(SignalKind::terminate()) {
-            Ok(mut terminate) => {
-                tokio::select! {
-                    _ = interrupt => {}
-                    _ = terminate.recv() => {}
-                }
+        let mut interrupt = signal(SignalKind::interrupt())?;
+        let mut terminate = signal(SignalKind::terminate())?;
+        Ok(async move {
+            tokio::select! {
+                _ = interrupt.recv() => {}
+                _ = terminate.recv() => {}
             }
-            Err(_) => {
-                let _ = interrupt.await;
-            }
-        }
+        })
     }
     #[cfg(not(unix))]
     {
-        let _ = interrupt.await;
+        Ok(async {
+            let _ = tokio::signal::ctrl_c().await;
+        })
     }
 }

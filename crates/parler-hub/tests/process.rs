@@ -1,0 +1,274 @@
+//! The hub as a process: starts, refusals to start, signals, the hub on demand.
+#![cfg(unix)]
+
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use parler_identity::{challenge, keyfile};
+use parler_testkit::{RawSocket, SOON, Seen, keys, texts};
+use serde_json::json;
+
+fn free_addr() -> SocketAddr {
+    TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
+        .unwrap()
+        .local_addr()
+        .unwrap()
+}
+
+fn command(args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_parler-hub"));
+    command
+        .env_clear()
+        .args(args)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null());
+    command.stderr(Stdio::piped());
+    command
+}
+
+/// A hub process that is killed on drop.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+impl Running {
+    fn start(args: &[&str], addr: SocketAddr) -> Running {
+        let mut running = Running(command(args).spawn().unwrap());
+        let deadline = Instant::now() + SOON;
+        while TcpStream::connect(addr).is_err() {
+            assert!(
+                running.0.try_wait().unwrap().is_none(),
+                "ended: {}",
+                running.log()
+            );
+            assert!(Instant::now() < deadline, "not up");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        running
+    }
+
+    fn log(&mut self) -> String {
+        let mut text = String::new();
+        if let Some(mut stderr) = self.0.stderr.take() {
+            let _ = stderr.read_to_string(&mut text);
+        }
+        text
+    }
+
+    fn signal(&self, name: &str) {
+        let pid = self.0.id().to_string();
+        assert!(
+            Command::new("kill")
+                .args([name, &pid])
+                .status()
+                .unwrap()
+                .success()
+        );
+    }
+
+    fn wait(&mut self, within: Duration) -> ExitStatus {
+        let deadline = Instant::now() + within;
+        loop {
+            if let Some(status) = self.0.try_wait().unwrap() {
+                return status;
+            }
+            assert!(Instant::now() < deadline, "still running");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+/// Runs a hub that must refuse to start; what it says.
+fn refused(args: &[&str]) -> String {
+    let began = Instant::now();
+    let mut running = Running(command(args).spawn().unwrap());
+    let status = running.wait(SOON);
+    assert!(!status.success(), "{status}");
+    assert!(began.elapsed() < Duration::from_secs(8));
+    running.log()
+}
+
+#[test]
+fn a_port_in_use_is_named() {
+    let taken = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let addr = taken.local_addr().unwrap().to_string();
+    let said = refused(&["--addr", &addr]);
+    assert!(said.contains(&addr), "{said}");
+}
+
+#[test]
+fn an_open_door_is_refused() {
+    let said = refused(&["--addr", "0.0.0.0:0"]);
+    assert!(said.contains("join secret"), "{said}");
+}
+
+#[test]
+fn a_second_hub_on_a_database_names_the_first_and_takes_over_when_it_is_dead() {
+    let folder = tempfile::tempdir().unwrap();
+    let db = folder.path().join("hub.sqlite");
+    let db = db.to_str().unwrap();
+    let (first, second) = (free_addr(), free_addr());
+    let hub = Running::start(&["--addr", &first.to_string(), "--db", db], first);
+    let began = Instant::now();
+    let said = refused(&["--addr", &second.to_string(), "--db", db]);
+    assert!(began.elapsed() < Duration::from_secs(3));
+    assert!(
+        said.contains(&hub.0.id().to_string()),
+        "names the holder: {said}"
+    );
+    assert!(
+        said.contains(&first.to_string()),
+        "names where it listens: {said}"
+    );
+    hub.signal("-KILL");
+    drop(hub);
+    Running::start(&["--addr", &second.to_string(), "--db", db], second);
+}
+
+#[tokio::test]
+async fn sigterm_answers_parked_pulls_and_ends_well() {
+    let addr = free_addr();
+    let mut hub = Running::start(&["--addr", &addr.to_string()], addr);
+    let mut socket = RawSocket::login(addr, &keys(1), "a", None).await;
+    socket.open_channel("r").await;
+    socket
+        .post(json!({"op": "pull", "room": "r", "waitSecs": 60}))
+        .await;
+    assert_eq!(
+        socket.next(Duration::from_millis(100)).await,
+        None,
+        "parked"
+    );
+    hub.signal("-TERM");
+    assert_eq!(texts(&socket.reply().await).len(), 0);
+    assert_eq!(socket.next(SOON).await, Some(Seen::Close(1012)));
+    assert!(hub.wait(SOON).success());
+}
+
+#[test]
+fn the_join_secret_is_in_no_log() {
+    let addr = free_addr();
+    let args = ["--addr", &addr.to_string(), "--join-secret", "s3cret-words"];
+    let mut command = command(&args);
+    command.env("RUST_LOG", "trace");
+    let mut hub = Running(command.spawn().unwrap());
+    let stderr = hub.0.stderr.take().unwrap();
+    let lines = std::thread::spawn(move || {
+        BufReader::new(stderr)
+            .lines()
+            .map_while(Result::ok)
+            .collect::<Vec<_>>()
+    });
+    let deadline = Instant::now() + SOON;
+    while TcpStream::connect(addr).is_err() {
+        assert!(Instant::now() < deadline);
+    }
+    hub.signal("-TERM");
+    assert!(hub.wait(SOON).success());
+    let lines = lines.join().unwrap();
+    assert!(lines.iter().any(|l| l.contains("hub is up")));
+    assert!(!lines.iter().any(|l| l.contains("s3cret")), "{lines:?}");
+}
+
+fn read(path: &Path) -> String {
+    String::from_utf8(keyfile::read(path).unwrap().unwrap())
+        .unwrap()
+        .trim()
+        .to_owned()
+}
+
+/// Waits for the hub on demand of a base home; where it listens.
+fn local_addr(base: &Path) -> SocketAddr {
+    let deadline = Instant::now() + SOON;
+    loop {
+        if let Ok(Some(port)) = keyfile::read(&base.join("hub.port")) {
+            let port: u16 = String::from_utf8_lossy(&port).trim().parse().unwrap();
+            let addr = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+            if TcpStream::connect(addr).is_ok() {
+                return addr;
+            }
+        }
+        assert!(Instant::now() < deadline, "not up");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[tokio::test]
+async fn the_hub_on_demand_keeps_its_port_its_key_and_strangers_out() {
+    let folder = tempfile::tempdir().unwrap();
+    let base = folder.path().join("base");
+    let args = ["--local", "--base", base.to_str().unwrap()];
+    let mut hub = Running(command(&args).spawn().unwrap());
+    let addr = local_addr(&base);
+    // A stranger has no secret; a client of the same user reads it, and knows the hub by its key.
+    let mut stranger = RawSocket::connect(addr).await;
+    assert_eq!(
+        stranger.hello(&keys(1), "a", None).await["code"],
+        "not_authorized"
+    );
+    let mut socket = RawSocket::connect(addr).await;
+    let mut hello =
+        json!({"op": "hello", "id": keys(1).id().as_str(), "name": "a", "hubNonce": "n1"});
+    let reply = socket.ask(hello.clone()).await;
+    let key = keyfile::load_key(&base.join("hub.key")).unwrap().unwrap();
+    let nonce = reply["nonce"].as_str().unwrap();
+    let proof = reply["hubSig"].as_str().unwrap();
+    assert!(challenge::check_hub(key.id().as_str(), "n1", nonce, proof));
+    hello["sig"] = challenge::answer(&keys(1), nonce).unwrap().into();
+    hello["secret"] = read(&base.join("hub.secret")).into();
+    assert_eq!(socket.ask(hello).await["type"], "welcome");
+    let held: serde_json::Value = serde_json::from_str(&read(&base.join("hub.lock"))).unwrap();
+    assert_eq!(held["pid"], hub.0.id());
+    assert_eq!(held["addr"], addr.to_string());
+
+    hub.signal("-TERM");
+    assert!(hub.wait(SOON).success());
+    let _again = Running(command(&args).spawn().unwrap());
+    assert_eq!(
+        local_addr(&base),
+        addr,
+        "session keys name the port: it is kept"
+    );
+    assert_eq!(
+        keyfile::load_key(&base.join("hub.key"))
+            .unwrap()
+            .unwrap()
+            .id(),
+        key.id()
+    );
+}
+
+#[test]
+fn one_hub_on_demand_a_user_and_a_stranger_on_its_port_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let base = folder.path().join("base");
+    let args = ["--local", "--base", base.to_str().unwrap()];
+    let hub = Running(command(&args).spawn().unwrap());
+    let addr = local_addr(&base);
+    let said = refused(&args);
+    assert!(
+        said.contains("another hub is running") && said.contains(&hub.0.id().to_string()),
+        "{said}"
+    );
+    drop(hub);
+    let deadline = Instant::now() + SOON;
+    let _stranger = loop {
+        if let Ok(stranger) = TcpListener::bind(addr) {
+            break stranger;
+        }
+        assert!(Instant::now() < deadline);
+    };
+    let said = refused(&args);
+    assert!(
+        said.contains(&addr.port().to_string()) && said.contains("another program"),
+        "{said}"
+    );
+}
