@@ -1,0 +1,139 @@
+//! The commands, one line each. Their arguments and what they do live in `commands/`.
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use crate::app::{App, Globals};
+use crate::commands::{
+    completions, connect, demo, demo_agent, exit_codes, handoff, hook, hub, init, invite, join,
+    mcp, presence, recv, rooms, roster, send, session, whoami,
+};
+use crate::error::{CliResult, EXIT_CODES};
+
+const ABOUT: &str = "Agents pass turns: open a session, hand off, wait for your turn";
+
+const EXAMPLES: &str = "\
+Two agents, two terminals:
+  parler session open --as planner --topic auth --context \"OAuth callback\"
+  parler session join KEY --as webdev --role frontend      # the key that open printed
+  parler recv --watch                                      # there: wait for the turn
+  parler handoff --for webdev --summary \"API done\" --next \"build the login page\"
+
+In Claude Code:
+  parler connect claude-code
+
+Two agents in one go, nothing to set up:
+  parler demo";
+
+/// The command line.
+#[derive(Parser)]
+#[command(name = "parler", version, about = ABOUT, after_help = format!("{EXAMPLES}\n\n{EXIT_CODES}"))]
+#[command(arg_required_else_help = true, disable_help_subcommand = false)]
+pub struct Cli {
+    #[command(flatten)]
+    pub globals: Globals,
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// The commands.
+#[derive(Subcommand)]
+pub enum Command {
+    /// Open, join or leave a session: a room where agents pass the turn
+    Session(session::Args),
+    /// Pass the turn on and say what comes next
+    Handoff(handoff::Args),
+    /// Read what is unread; with --watch, go on reading
+    Recv(recv::Args),
+    /// Say something in a room, or to an agent
+    Send(send::Args),
+    /// List your rooms and what is unread in them
+    Rooms(rooms::Args),
+    /// List who is in a room
+    Roster(roster::Args),
+    /// Say how you are: idle, waiting or working
+    Presence(presence::Args),
+    /// Make a code by which others get into a room
+    Invite(invite::Args),
+    /// Join a room by a code or key
+    Join(join::Args),
+    /// Say who you are here, on which hub, and why
+    Whoami(whoami::Args),
+    /// Make this identity, or set its hub, name and role
+    Init(init::Args),
+    /// Set up an agent host: its MCP server, permission and hooks
+    Connect(connect::Args),
+    /// Serve the Model Context Protocol on standard input and output (for agent hosts)
+    Mcp(mcp::Args),
+    /// What a host's hooks run
+    Hook(hook::Args),
+    /// Run a hub; `hub status` and `hub stop` are about the local one
+    Hub(hub::Args),
+    /// Show two agents passing the turn: a hub, two processes, a timeline
+    Demo(demo::Args),
+    /// Print a completion script for a shell
+    Completions(completions::Args),
+    /// List the exit codes
+    ExitCodes(exit_codes::Args),
+    /// One of the two agents of the demo
+    #[command(hide = true)]
+    DemoAgent(demo_agent::Args),
+}
+
+impl Command {
+    /// Runs it. Whether it waits, and so has no time limit, is for [`Command::waits`] to say.
+    pub async fn run(self, app: &App) -> CliResult<ExitCode> {
+        let done = match self {
+            Command::Session(args) => session::run(app, args).await,
+            Command::Handoff(args) => handoff::run(app, args).await,
+            Command::Recv(args) => recv::run(app, args).await,
+            Command::Send(args) => send::run(app, args).await,
+            Command::Rooms(args) => rooms::run(app, args).await,
+            Command::Roster(args) => roster::run(app, args).await,
+            Command::Presence(args) => presence::run(app, args).await,
+            Command::Invite(args) => invite::run(app, args).await,
+            Command::Join(args) => join::run(app, args).await,
+            Command::Whoami(args) => whoami::run(app, args),
+            Command::Init(args) => init::run(app, args),
+            Command::Connect(args) => connect::run(app, args),
+            Command::Mcp(args) => mcp::run(app, args).await,
+            Command::Hook(args) => return hook::run(app, args).await,
+            Command::Hub(args) => return hub::run(app, args).await,
+            Command::Demo(args) => demo::run(app, args).await,
+            Command::Completions(args) => completions::run(app, args),
+            Command::ExitCodes(args) => exit_codes::run(app, args),
+            Command::DemoAgent(args) => demo_agent::run(app, args).await,
+        };
+        done.map(|()| ExitCode::SUCCESS)
+    }
+
+    /// Whether the command may take as long as it takes.
+    pub fn waits(&self) -> bool {
+        match self {
+            Command::Recv(args) => args.watch,
+            Command::Session(args) => args.waits(),
+            Command::Mcp(_) | Command::Hook(_) | Command::Hub(_) => true,
+            Command::Demo(_) | Command::DemoAgent(_) => true,
+            _ => false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_sound() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn every_command_says_what_it_is_for() {
+        for command in Cli::command().get_subcommands() {
+            assert!(command.get_about().is_some(), "{}", command.get_name());
+        }
+    }
+}

@@ -1,0 +1,314 @@
+//! `parler join`, and what `session join` does: in by a key, caught up, and said so.
+
+use std::time::Duration;
+
+use parler_connector::config::{Config, HubChoice, Minted};
+use parler_connector::render::{DIGEST_MESSAGES, gives_context};
+use parler_connector::{Client, Outgoing, Read, Redeemed};
+use parler_protocol::links::{split_key, tidy_code};
+use parler_protocol::{Joined, RoomKind, StoredMessage};
+use serde_json::json;
+
+use super::recv::{self, Reading};
+use crate::app::{Agent, App};
+use crate::connect_hub::{self, Place};
+use crate::error::{CliError, CliResult, Kind};
+use crate::output::human::{count, line, place};
+use crate::output::message::{Shown, banner};
+use crate::text;
+
+/// Messages of one page of the backlog.
+const PAGE: u32 = 1000;
+/// Pages at most: more than a room keeps by default.
+const MAX_PAGES: usize = 50;
+/// Between two looks whether the owner has decided.
+const PENDING_PAUSE: Duration = Duration::from_millis(750);
+/// Messages of one read when following.
+const FOLLOW_PAGE: u32 = 200;
+
+/// Join a room by a code or key.
+#[derive(clap::Args)]
+#[command(after_help = "Example:\n  parler join A3KELDJR@parler://127.0.0.1:7070")]
+pub struct Args {
+    /// The code or key
+    pub key: String,
+    /// Your role
+    #[arg(long)]
+    pub role: Option<String>,
+    #[command(flatten)]
+    pub entrance: Entrance,
+}
+
+/// How to come in.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Entrance {
+    /// Show the whole backlog, not just the seed and the latest
+    #[arg(long)]
+    pub full: bool,
+    /// When the owner has to decide: wait that long for it
+    #[arg(long, value_name = "SECS", default_value_t = 0)]
+    pub wait: u64,
+}
+
+impl Entrance {
+    /// Whether it may take longer than a command usually may.
+    pub fn waits(&self) -> bool {
+        self.wait > 0
+    }
+}
+
+/// Joins.
+pub async fn run(app: &App, args: Args) -> CliResult {
+    by_key(app, &args.key, args.role.as_deref(), &args.entrance, false).await
+}
+
+/// Joins by a key, shows the backlog, makes the room active.
+///
+/// # Errors
+/// A key that is none, a hub that cannot be reached, an owner who has not decided.
+pub async fn by_key(
+    app: &App,
+    key: &str,
+    role: Option<&str>,
+    entrance: &Entrance,
+    follow: bool,
+) -> CliResult {
+    let split = split_key(key);
+    let code = tidy_code(&split.code);
+    if code.is_empty() {
+        return Err(CliError::usage("the key is empty").hint("parler session join CODE@HUB"));
+    }
+    let agent = app.agent(role)?;
+    let hub = connect_hub::place(app, &agent, split.hub.as_deref());
+    let client = connect_hub::client_at(app, &agent, &hub).await?;
+    let before: Vec<String> = client
+        .rooms()
+        .await?
+        .into_iter()
+        .map(|room| room.name)
+        .collect();
+    let joined = redeem(&client, &code, split.hub.is_some(), entrance.wait).await?;
+    keep_hub(&agent, &hub, &joined)?;
+    let fresh = !before.contains(&joined.room);
+    if fresh && joined.kind == RoomKind::Channel {
+        client
+            .send(Outgoing::text(
+                &joined.room,
+                text::joined(&agent.effective.name),
+            ))
+            .await?;
+    }
+    let backlog = Backlog::read(&client, &joined.room, agent.config.id.as_str()).await?;
+    let members = client.roster(&joined.room).await?.len();
+    let mut reading = Reading::new(app.out, &agent, &client, &joined.room);
+    show(
+        app,
+        &agent,
+        &mut reading,
+        &joined,
+        &backlog,
+        members,
+        entrance.full,
+    )
+    .await?;
+    reading.shown = reading.shown.max(backlog.cursor);
+    reading.commit().await?;
+    if follow {
+        return recv::watch(app, &agent, client.clone(), &joined.room, None, FOLLOW_PAGE).await;
+    }
+    client.close().await;
+    Ok(())
+}
+
+/// Redeems the code; where the owner has to decide, asks again for as long as one is willing to
+/// wait.
+async fn redeem(client: &Client, code: &str, named_hub: bool, wait: u64) -> CliResult<Joined> {
+    let deadline = tokio::time::Instant::now() + Duration::from_secs(wait);
+    loop {
+        let pending = match client.redeem(code).await {
+            Ok(Redeemed::Joined(joined)) => return Ok(joined),
+            Ok(Redeemed::Pending { room }) => room,
+            Err(error) => {
+                let hint = error.hint();
+                let error = CliError::from(error);
+                return Err(match hint {
+                    Some(_) if named_hub => error,
+                    _ if named_hub => error.hint("ask for a new key"),
+                    _ => error.hint(format!(
+                        "asked at {}; a key of another hub has the form CODE@HUB",
+                        client.hub_url()
+                    )),
+                });
+            }
+        };
+        if tokio::time::Instant::now() >= deadline {
+            return Err(CliError::new(
+                Kind::Pending,
+                format!(
+                    "asked to be let into {}; its owner has to decide",
+                    place(&pending)
+                ),
+            )
+            .hint("run the same command again later, or with --wait SECS"));
+        }
+        tokio::time::sleep(PENDING_PAUSE).await;
+    }
+}
+
+/// Remembers where the session lives: for an identity made just now it becomes its hub, for an
+/// older one it holds as long as the session is the active one.
+fn keep_hub(agent: &Agent, hub: &Place, joined: &Joined) -> CliResult {
+    let elsewhere = hub.url.as_deref().filter(|_| hub.carried && !hub.local);
+    if let (Some(url), Minted::Yes, HubChoice::Local) =
+        (elsewhere, agent.minted, &agent.effective.hub)
+    {
+        Config::update(&agent.identity.home, |config| {
+            config.hub_url = Some(url.to_owned())
+        })?;
+    }
+    if joined.kind == RoomKind::Channel {
+        agent.set_active(Some(&joined.room))?;
+        agent.set_active_hub(hub.url.as_deref().filter(|_| hub.carried))?;
+    }
+    Ok(())
+}
+
+/// What a newcomer has not seen: all of it read, in order.
+struct Backlog {
+    messages: Vec<StoredMessage>,
+    cursor: i64,
+}
+
+impl Backlog {
+    async fn read(client: &Client, room: &str, me: &str) -> CliResult<Backlog> {
+        let mut page = client.pull(room, Read::Unread { limit: PAGE }).await?;
+        let (mut messages, mut cursor) = (Vec::new(), page.cursor);
+        for _ in 1..MAX_PAGES {
+            let full = page.messages.len() >= PAGE as usize;
+            messages.append(&mut page.messages);
+            cursor = cursor.max(page.cursor);
+            if !full {
+                break;
+            }
+            page = client
+                .pull(
+                    room,
+                    Read::Since {
+                        seq: cursor,
+                        limit: PAGE,
+                    },
+                )
+                .await?;
+        }
+        messages.retain(|message| message.from.id != me);
+        Ok(Backlog { messages, cursor })
+    }
+
+    /// The seed and the latest, and how many are left out between them.
+    fn digest(&self, full: bool) -> (Vec<StoredMessage>, usize) {
+        if full || self.messages.len() <= DIGEST_MESSAGES {
+            return (self.messages.clone(), 0);
+        }
+        let cut = self.messages.len() - DIGEST_MESSAGES;
+        let (older, recent) = self.messages.split_at(cut);
+        let seed = older.iter().find(|message| gives_context(message)).cloned();
+        let left_out = older.len() - usize::from(seed.is_some());
+        (
+            seed.into_iter().chain(recent.iter().cloned()).collect(),
+            left_out,
+        )
+    }
+}
+
+async fn show(
+    app: &App,
+    agent: &Agent,
+    reading: &mut Reading<'_>,
+    joined: &Joined,
+    backlog: &Backlog,
+    members: usize,
+    full: bool,
+) -> CliResult {
+    let (messages, left_out) = backlog.digest(full);
+    let me = agent.me();
+    app.out.object(&json!({
+        "room": joined.room, "kind": joined.kind, "members": members, "leftOut": left_out,
+        "cursor": backlog.cursor, "id": agent.config.id, "name": agent.effective.name,
+        "messages": messages.iter().map(|m| Shown::new(m, &me)).collect::<Vec<_>>(),
+    }))?;
+    if app.out.json {
+        return Ok(());
+    }
+    // Also a handoff that the digest leaves out leads.
+    if let Some(banner) = banner(&backlog.messages, &me, app.out.paint) {
+        app.out.say(&banner)?;
+    }
+    let role = agent
+        .effective
+        .role
+        .as_deref()
+        .map(|role| format!(" ({})", line(role)));
+    app.out.say(&format!(
+        "joined {} as {}{}; {}",
+        place(&joined.room),
+        app.out.paint.strong(&line(&agent.effective.name)),
+        role.unwrap_or_default(),
+        count(members, "member"),
+    ))?;
+    if left_out > 0 {
+        let room = line(&joined.room);
+        let what = count(left_out, "earlier message");
+        app.out.say(&format!(
+            "— {what} left out; all of them: parler recv --room {room} --all —"
+        ))?;
+    }
+    reading.print_page(&messages, false).await?;
+    app.out.say(&format!(
+        "— caught up, cursor at {}; wait for your turn: parler recv --watch —",
+        backlog.cursor
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use parler_protocol::{EndpointRef, Part};
+
+    fn backlog(n: i64) -> Backlog {
+        let message = |seq: i64| StoredMessage {
+            seq,
+            id: format!("m{seq}"),
+            room: "auth".into(),
+            from: EndpointRef {
+                id: "U".into(),
+                name: "planner".into(),
+                role: None,
+            },
+            parts: vec![Part::text(match seq {
+                2 => text::session_context("planner", "build it"),
+                _ => format!("message {seq}"),
+            })],
+            mentions: None,
+            reply_to: None,
+            ts: 0,
+        };
+        Backlog {
+            messages: (1..=n).map(message).collect(),
+            cursor: n,
+        }
+    }
+
+    fn seqs(messages: &[StoredMessage]) -> Vec<i64> {
+        messages.iter().map(|message| message.seq).collect()
+    }
+
+    #[test]
+    fn a_long_backlog_shows_its_seed_and_its_end() {
+        let (shown, left_out) = backlog(40).digest(false);
+        assert_eq!(seqs(&shown), [vec![2], (26..=40).collect()].concat());
+        assert_eq!(left_out, 24);
+        assert_eq!(backlog(40).digest(true).0.len(), 40);
+        let (shown, left_out) = backlog(15).digest(false);
+        assert_eq!((shown.len(), left_out), (15, 0));
+    }
+}

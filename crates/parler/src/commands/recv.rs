@@ -1,0 +1,316 @@
+//! `parler recv`: shows, then says how far it got.
+//!
+//! A message is written whole, to the reader, before it counts as read: a reader that is killed
+//! goes on at the next message, and what a closed pipe did not take is still unread. With
+//! `--watch` it goes on for ever, through outages of the hub, until it is told to stop or nobody
+//! reads any more.
+
+use std::time::{Duration, Instant};
+
+use parler_connector::{Client, ClientError, Read};
+use parler_protocol::StoredMessage;
+use serde_json::json;
+
+use crate::app::{Agent, App};
+use crate::connect_hub;
+use crate::error::{CliError, CliResult, Kind};
+use crate::os::{self, Stop};
+use crate::output::human::place;
+use crate::output::message::{Shown, banner, line};
+use crate::output::{self, Out};
+
+/// Messages that are read at once.
+const PAGE: u32 = 200;
+/// Between two commits while messages stream: a reader that is killed repeats what it showed in
+/// this time at most, and a long backlog costs the hub five requests a second at most.
+const COMMIT_SPACING: Duration = Duration::from_millis(200);
+/// One wait of `--watch`; after it the next begins.
+const WATCH_BUDGET: Duration = Duration::from_secs(3600);
+/// After a call that failed because the hub is away.
+const OUTAGE_PAUSE: Duration = Duration::from_secs(1);
+/// How long the last commit may take when told to stop.
+const LAST_COMMIT: Duration = Duration::from_secs(2);
+
+/// Read what is unread; with --watch, go on reading.
+#[derive(clap::Args)]
+#[command(
+    after_help = "Examples:\n  parler recv\n  parler recv --watch\n  parler recv --room team --all --limit 50\n  timeout 30 parler recv --watch | head -c 4000"
+)]
+pub struct Args {
+    /// The room [default: the active session]
+    #[arg(long)]
+    pub room: Option<String>,
+    /// Show what came after that place, read or not; what is unread stays unread
+    #[arg(long, value_name = "SEQ")]
+    pub since: Option<i64>,
+    /// Show everything, read or not (the same as --since 0)
+    #[arg(long, conflicts_with = "since")]
+    pub all: bool,
+    /// Messages at most
+    #[arg(long, value_name = "N", default_value_t = PAGE, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub limit: u32,
+    /// Go on: print each message when it comes, until Ctrl-C
+    #[arg(long)]
+    pub watch: bool,
+}
+
+/// Reads.
+pub async fn run(app: &App, args: Args) -> CliResult {
+    let agent = app.agent(None)?;
+    let room = agent.room(args.room.as_deref())?;
+    let client = connect_hub::client(app, &agent).await?;
+    let since = args.since.or(args.all.then_some(0));
+    if args.watch {
+        return watch(app, &agent, client, &room, since, args.limit).await;
+    }
+    let read = match since {
+        Some(seq) => Read::Since {
+            seq,
+            limit: args.limit,
+        },
+        None => Read::Unread { limit: args.limit },
+    };
+    let pulled = client.pull(&room, read).await?;
+    let mut reading = Reading::new(app.out, &agent, &client, &room);
+    let shown = match app.out.json {
+        true => app.out.object(&json!({
+            "room": room,
+            "messages": pulled.messages.iter().map(|m| Shown::new(m, &agent.me())).collect::<Vec<_>>(),
+            "cursor": pulled.cursor,
+        })),
+        false => reading.print_page(&pulled.messages, since.is_none()).await,
+    };
+    if since.is_none() {
+        // Also after a closed pipe: what was written before it was read.
+        let last = if app.out.json && shown.is_ok() {
+            pulled.cursor
+        } else {
+            reading.shown
+        };
+        reading.shown = reading.shown.max(last);
+        reading.commit().await?;
+    }
+    shown?;
+    let full = pulled.messages.len() >= args.limit as usize;
+    app.out.say(&footer(
+        &room,
+        &pulled.messages,
+        pulled.cursor,
+        full,
+        since.is_some(),
+    ))?;
+    client.close().await;
+    Ok(())
+}
+
+fn footer(room: &str, messages: &[StoredMessage], cursor: i64, full: bool, again: bool) -> String {
+    if messages.is_empty() {
+        let what = if again {
+            "no messages"
+        } else {
+            "no new messages"
+        };
+        return format!("({what} in {})", place(room));
+    }
+    let more = match (full, again) {
+        (false, _) => String::new(),
+        (true, true) => format!("; there is more: parler recv --room {room} --since {cursor}"),
+        (true, false) => "; more is waiting: parler recv".to_owned(),
+    };
+    output::human::text(&format!("— cursor at {cursor}{more} —"))
+}
+
+/// Prints messages as they come, until told to stop.
+///
+/// # Errors
+/// What waiting cannot heal: the room is gone, the login is refused, Ctrl-C.
+pub async fn watch(
+    app: &App,
+    agent: &Agent,
+    client: Client,
+    room: &str,
+    since: Option<i64>,
+    limit: u32,
+) -> CliResult {
+    let mut reading = Reading::new(app.out, agent, &client, room);
+    let work = async {
+        // A hub that cannot show it is no reason not to read.
+        let _ = client.presence("waiting", None, None).await;
+        if let Some(seq) = since {
+            reading.history(seq, limit).await?;
+        }
+        reading.follow(limit).await
+    };
+    let ended = tokio::select! {
+        done = work => done,
+        stop = os::stop_signal() => match stop {
+            Stop::Interrupt => Err(CliError::new(Kind::Interrupted, "interrupted")),
+            Stop::Terminate => Ok(()),
+        },
+        () = nobody_reads() => Ok(()),
+    };
+    // What was shown and not committed yet; not being able to is no failure, only a repetition.
+    let _ = tokio::time::timeout(LAST_COMMIT, reading.commit()).await;
+    ended
+}
+
+/// Completes when the other end of a piped standard output is closed.
+async fn nobody_reads() {
+    let (gone, told) = tokio::sync::oneshot::channel::<()>();
+    // Ends with the process: the call that it sits in cannot be interrupted.
+    std::thread::spawn(move || {
+        os::wait_until_reader_gone();
+        let _ = gone.send(());
+    });
+    if told.await.is_err() {
+        std::future::pending::<()>().await;
+    }
+}
+
+/// A room being read: how far it was shown, how far the hub knows.
+pub struct Reading<'a> {
+    out: Out,
+    agent: &'a Agent,
+    client: &'a Client,
+    room: &'a str,
+    /// The last message that was written out.
+    pub shown: i64,
+    committed: i64,
+    last_commit: Option<Instant>,
+}
+
+impl<'a> Reading<'a> {
+    /// Nothing shown yet.
+    pub fn new(out: Out, agent: &'a Agent, client: &'a Client, room: &'a str) -> Reading<'a> {
+        Reading {
+            out,
+            agent,
+            client,
+            room,
+            shown: 0,
+            committed: 0,
+            last_commit: None,
+        }
+    }
+
+    /// Writes a page: the banners first, then the messages in order.
+    ///
+    /// # Errors
+    /// A closed pipe; [`Reading::shown`] is then the last message that was written whole.
+    pub async fn print_page(&mut self, messages: &[StoredMessage], lead: bool) -> CliResult {
+        let me = self.agent.me();
+        if lead && let Some(banner) = banner(messages, &me, self.out.paint) {
+            self.write(banner).await?;
+        }
+        for message in messages {
+            self.write(line(message, &me, self.out.paint)).await?;
+            self.shown = self.shown.max(message.seq);
+        }
+        Ok(())
+    }
+
+    /// Tells the hub how far it was shown, if it does not know.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn commit(&mut self) -> Result<(), ClientError> {
+        if self.shown > self.committed {
+            self.client.commit(self.room, self.shown).await?;
+            self.committed = self.shown;
+            self.last_commit = Some(Instant::now());
+        }
+        Ok(())
+    }
+
+    /// Shows what was there before, page by page, and moves nothing.
+    async fn history(&mut self, since: i64, limit: u32) -> CliResult {
+        let mut seq = since;
+        loop {
+            let pulled = self
+                .client
+                .pull(self.room, Read::Since { seq, limit })
+                .await?;
+            for message in &pulled.messages {
+                self.show(message).await?;
+            }
+            if pulled.messages.is_empty() || pulled.cursor <= seq {
+                return Ok(());
+            }
+            seq = pulled.cursor;
+        }
+    }
+
+    async fn follow(&mut self, limit: u32) -> CliResult {
+        loop {
+            match self.client.wait(self.room, limit, WATCH_BUDGET).await {
+                Ok(pulled) => self.take(&pulled.messages).await?,
+                Err(error) if error.is_outage() || error.retryable() => {
+                    tokio::time::sleep(OUTAGE_PAUSE).await;
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    async fn take(&mut self, messages: &[StoredMessage]) -> CliResult {
+        for message in messages {
+            if message.seq > self.shown {
+                self.show(message).await?;
+                if self
+                    .last_commit
+                    .is_none_or(|last| last.elapsed() >= COMMIT_SPACING)
+                {
+                    self.commit_if_there().await?;
+                }
+            }
+        }
+        self.commit_if_there().await
+    }
+
+    /// A hub that is away is told later: the next page begins with what it does not know.
+    async fn commit_if_there(&mut self) -> CliResult {
+        match self.commit().await {
+            Err(error) if !error.is_outage() && !error.retryable() => Err(error.into()),
+            _ => Ok(()),
+        }
+    }
+
+    /// One message by itself, its banner first.
+    async fn show(&mut self, message: &StoredMessage) -> CliResult {
+        let me = self.agent.me();
+        if self.out.json {
+            self.write(output::json::line(&Shown::new(message, &me)))
+                .await?;
+        } else {
+            let lead = banner(std::slice::from_ref(message), &me, self.out.paint);
+            let lead = lead.map(|banner| banner + "\n").unwrap_or_default();
+            self.write(lead + &line(message, &me, self.out.paint))
+                .await?;
+        }
+        self.shown = self.shown.max(message.seq);
+        Ok(())
+    }
+
+    /// Writes on a thread of its own, so that a reader that does not read holds up no signal.
+    async fn write(&self, text: String) -> CliResult {
+        let written = tokio::task::spawn_blocking(move || output::write(&text)).await;
+        written.map_err(|e| CliError::new(Kind::Internal, e.to_string()))?
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_footer_says_what_is_left() {
+        assert_eq!(
+            footer("auth", &[], 4, false, false),
+            "(no new messages in session 'auth')"
+        );
+        assert_eq!(
+            footer("auth", &[], 0, false, true),
+            "(no messages in session 'auth')"
+        );
+    }
+}
