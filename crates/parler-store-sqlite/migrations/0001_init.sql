@@ -2,6 +2,11 @@
 --
 -- Times are milliseconds since the epoch. `seq` is hub-wide, `ord` counts a room's messages from 1.
 
+CREATE TABLE migrations (
+    version  INTEGER PRIMARY KEY,
+    checksum BLOB NOT NULL -- SHA-256 of the file that was applied
+) STRICT;
+
 CREATE TABLE meta (
     key   TEXT PRIMARY KEY,
     value INTEGER NOT NULL

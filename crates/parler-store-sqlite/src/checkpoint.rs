@@ -10,15 +10,16 @@
 //! 2. Under unbroken load that moment never comes: while the thread folds, the log grows. So when
 //!    the log has [`RESTART_PAGES`] pages and the thread has left no more than [`REST_PAGES`], the
 //!    writer folds that small rest between two transactions, and the log starts over. If the log
-//!    has even [`FULL_PAGES`], the writer folds however much there is: it stays bounded. (Unless
-//!    some other program keeps reading from it: SQLite never takes a log away from a reader.)
+//!    has even [`FULL_PAGES`], the disk cannot follow: the writer waits for the thread and folds
+//!    however much is left. So the log stays bounded (unless some other program keeps reading from
+//!    it: SQLite never takes a log away from a reader).
 //! 3. A closing store folds everything and leaves no log behind.
 //!
 //! The folding connection never runs a statement that changes anything (`query_only`).
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{SyncSender, sync_channel};
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
 use std::thread::JoinHandle;
 
 use rusqlite::Connection;
@@ -47,56 +48,57 @@ struct Log {
 
 /// The writer's side of the checkpoints.
 pub(crate) struct Checkpoints {
-    bell: Option<SyncSender<()>>,
-    /// The thread was rung and has not finished: two cannot fold at once.
-    folding: Arc<AtomicBool>,
-    thread: Option<JoinHandle<()>>,
+    thread: Option<Folder>,
+    /// The thread was rung and has not said that it is done: two cannot fold at once.
+    folding: bool,
     counters: Arc<Counters>,
+}
+
+/// The folding thread: rung by one channel, heard by the other. Neither ever holds more than one.
+struct Folder {
+    bell: SyncSender<()>,
+    done: Receiver<()>,
+    handle: JoinHandle<()>,
 }
 
 impl Checkpoints {
     /// Starts the folding thread on a connection of its own.
     pub(crate) fn start(conn: Connection, counters: Arc<Counters>) -> std::io::Result<Self> {
-        // One ring is as good as many.
         let (bell, rings) = sync_channel::<()>(1);
+        let (says_done, done) = sync_channel::<()>(1);
         let counted = Arc::clone(&counters);
-        let folding = Arc::new(AtomicBool::new(false));
-        let busy = Arc::clone(&folding);
-        let thread = std::thread::Builder::new()
+        let handle = std::thread::Builder::new()
             .name("store-checkpoint".into())
             .spawn(move || {
                 while rings.recv().is_ok() {
                     counted.checkpoints.fetch_add(1, Ordering::Relaxed);
                     checkpoint(&conn, "PRAGMA wal_checkpoint(PASSIVE)");
-                    busy.store(false, Ordering::Release);
+                    if says_done.send(()).is_err() {
+                        return;
+                    }
                 }
             })?;
         Ok(Self {
-            bell: Some(bell),
-            folding,
-            thread: Some(thread),
+            thread: Some(Folder { bell, done, handle }),
+            folding: false,
             counters,
         })
     }
 
     /// Looks at the log after a commit, and has it folded when it is time.
     pub(crate) fn after_commit(&mut self, conn: &Connection) {
-        if self.folding.load(Ordering::Acquire) {
-            return;
-        }
         let Some(log) = checkpoint(conn, "PRAGMA wal_checkpoint(NOOP)") else {
             return;
         };
+        if self.folding && !self.thread_is_done(log.pages >= FULL_PAGES) {
+            return;
+        }
         match what_to_do(log) {
             Action::Nothing => {}
+            // Refused: the thread is gone, and the writer folds once the log has its full length.
             Action::Ring => {
-                // Set first: the thread may be done before we look again.
-                self.folding.store(true, Ordering::Release);
-                let rung = self.bell.as_ref().map(|bell| bell.try_send(()));
-                if rung != Some(Ok(())) {
-                    // The thread is gone: the writer folds once the log has its full length.
-                    self.folding.store(false, Ordering::Release);
-                }
+                let rung = self.thread.as_ref().map(|thread| thread.bell.try_send(()));
+                self.folding = rung == Some(Ok(()));
             }
             Action::Fold => {
                 self.counters.checkpoints.fetch_add(1, Ordering::Relaxed);
@@ -105,13 +107,27 @@ impl Checkpoints {
         }
     }
 
+    /// Whether the thread that was rung has finished; waits for it if told to.
+    fn thread_is_done(&mut self, wait: bool) -> bool {
+        let Some(thread) = &self.thread else {
+            return true;
+        };
+        let still = !wait && thread.done.try_recv() == Err(TryRecvError::Empty);
+        if wait {
+            // An error means that it ended: done as well.
+            let _ = thread.done.recv();
+        }
+        self.folding = still;
+        !still
+    }
+
     /// Ends the folding thread and folds all that is left.
     pub(crate) fn finish(&mut self, conn: &Connection) {
-        self.bell = None;
-        if let Some(thread) = self.thread.take()
-            && thread.join().is_err()
-        {
-            tracing::error!("the checkpoint thread ended by a panic");
+        if let Some(Folder { bell, done, handle }) = self.thread.take() {
+            drop((bell, done));
+            if handle.join().is_err() {
+                tracing::error!("the checkpoint thread ended by a panic");
+            }
         }
         self.counters.checkpoints.fetch_add(1, Ordering::Relaxed);
         checkpoint(conn, "PRAGMA wal_checkpoint(TRUNCATE)");

@@ -90,12 +90,13 @@ impl SqliteStore {
     /// cannot be used; [`StoreError::Corrupt`] and [`StoreError::Unavailable`] as anywhere.
     pub fn open(options: OpenOptions) -> Result<Self, StoreError> {
         let (path, temporary) = place(options.path)?;
+        // First of all, so that a file of somebody else gets no lock beside it either.
+        migrate::check_file(&path)?;
         let lock = Lock::take(&path, &options.lock_note)?;
         let held = Held {
             _lock: lock,
             _temporary: temporary,
         };
-        migrate::check_file(&path)?;
         let open = |error: std::io::Error| StoreError::Open {
             path: path.clone(),
             reason: error.to_string(),
@@ -104,6 +105,7 @@ impl SqliteStore {
         lock::private(&path).map_err(open)?;
         let mut conn = connect::writer(&path)?;
         migrate::check(&conn, &path)?;
+        migrate::check_history(&conn, &path)?;
         connect::prepare_writer(&conn, &path, options.durability)?;
         migrate::migrate(&mut conn)?;
 

@@ -1,7 +1,8 @@
 //! The schema's versions: numbered SQL files, applied in order, one transaction each.
 //!
 //! `PRAGMA user_version` holds the number of the last one applied, `application_id` says that the
-//! file is ours. A migration that was released is never edited; the next one is a new file.
+//! file is ours, and the table `migrations` has a checksum of each: a migration that was released is
+//! never edited, the next one is a new file, and a database that another text made is refused.
 //! Refuses to touch a database that a newer program wrote, or that is not a Parler database.
 
 use std::fs::File;
@@ -9,7 +10,8 @@ use std::io::Read;
 use std::path::Path;
 
 use parler_store::StoreError;
-use rusqlite::{Connection, TransactionBehavior};
+use rusqlite::{Connection, TransactionBehavior, params};
+use sha2::{Digest as _, Sha256};
 
 use crate::error::store_error;
 
@@ -68,10 +70,38 @@ pub(crate) fn check(conn: &Connection, path: &Path) -> Result<(), StoreError> {
     judge(path, found, application)
 }
 
+/// Checks that the migrations that made a database are those that this program knows.
+pub(crate) fn check_history(conn: &Connection, path: &Path) -> Result<(), StoreError> {
+    const FIND: &str = "SELECT checksum FROM migrations WHERE version = ?1";
+    for (version, migration) in (1..).zip(MIGRATIONS.iter().take(done(conn)?)) {
+        let stored: Vec<u8> = conn
+            .query_row(FIND, [version], |row| row.get(0))
+            .map_err(|e| store_error(&e))?;
+        if stored != checksum(migration) {
+            return Err(StoreError::Open {
+                path: path.to_owned(),
+                reason: format!(
+                    "another build made it (migration {version} differs): use that one, or another --db"
+                ),
+            });
+        }
+    }
+    Ok(())
+}
+
+/// How many migrations were applied.
+fn done(conn: &Connection) -> Result<usize, StoreError> {
+    Ok(usize::try_from(mark(conn, "user_version")?).unwrap_or(0))
+}
+
+/// A checksum that does not depend on how the sources were checked out.
+fn checksum(migration: &str) -> Vec<u8> {
+    Sha256::digest(migration.replace('\r', "")).to_vec()
+}
+
 /// Brings a checked database to the newest version.
 pub(crate) fn migrate(conn: &mut Connection) -> Result<(), StoreError> {
-    let done = usize::try_from(mark(conn, "user_version")?).unwrap_or(0);
-    for (number, migration) in MIGRATIONS.iter().enumerate().skip(done) {
+    for (number, migration) in MIGRATIONS.iter().enumerate().skip(done(conn)?) {
         let version = i64::try_from(number + 1).expect("a handful of migrations");
         apply(conn, migration, version).map_err(|e| store_error(&e))?;
         tracing::info!(version, "the database's schema is at a new version");
@@ -82,6 +112,10 @@ pub(crate) fn migrate(conn: &mut Connection) -> Result<(), StoreError> {
 fn apply(conn: &mut Connection, migration: &str, version: i64) -> rusqlite::Result<()> {
     let tx = conn.transaction_with_behavior(TransactionBehavior::Immediate)?;
     tx.execute_batch(migration)?;
+    tx.execute(
+        "INSERT INTO migrations (version, checksum) VALUES (?1, ?2)",
+        params![version, checksum(migration)],
+    )?;
     tx.pragma_update(None, "user_version", version)?;
     tx.pragma_update(None, "application_id", APPLICATION_ID)?;
     tx.commit()
@@ -159,6 +193,19 @@ mod tests {
                 "{refused:?}"
             );
         }
+    }
+
+    #[test]
+    fn a_database_that_another_text_made_is_refused() {
+        let (_dir, path, conn) = opened();
+        check_history(&conn, &path).unwrap();
+        conn.execute("UPDATE migrations SET checksum = zeroblob(32)", [])
+            .unwrap();
+        let refused = check_history(&conn, &path).unwrap_err();
+        assert!(
+            refused.to_string().contains("migration 1 differs"),
+            "{refused}"
+        );
     }
 
     #[test]

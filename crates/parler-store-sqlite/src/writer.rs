@@ -123,6 +123,7 @@ impl Writer {
             counters,
             mirror: Mirror::default(),
             checkpoints,
+            failed: 0,
             held,
         };
         let thread = std::thread::Builder::new()
@@ -216,6 +217,8 @@ struct Thread {
     counters: Arc<Counters>,
     mirror: Mirror,
     checkpoints: Checkpoints,
+    /// Transactions that failed since the last one that did not.
+    failed: u64,
     held: Box<dyn Any + Send>,
 }
 
@@ -272,12 +275,12 @@ impl Thread {
         let outcome = self.transact(&mut batch, &mut events);
         let committed = match outcome {
             Ok(()) => {
+                self.recovered();
                 self.tell(&events);
                 Ok(())
             }
             Err(error) => {
-                tracing::error!(%error, steps = batch.len(), "a transaction failed, nothing of it is stored");
-                self.undo();
+                self.undo(&error);
                 Err(error)
             }
         };
@@ -336,12 +339,25 @@ impl Thread {
         }
     }
 
-    fn undo(&mut self) {
+    /// Undoes a transaction that failed. A disk that stays full is told of once, not each time.
+    fn undo(&mut self, why: &StoreError) {
         self.mirror = Mirror::default();
+        if self.failed == 0 {
+            tracing::error!(error = %why, "a transaction failed, nothing of it is stored");
+        }
+        self.failed += 1;
         if !self.conn.is_autocommit()
             && let Err(error) = self.conn.execute_batch("ROLLBACK")
         {
+            // The next transaction cannot begin then, and this is tried again.
             tracing::error!(%error, "cannot roll back");
+        }
+    }
+
+    fn recovered(&mut self) {
+        if self.failed > 0 {
+            tracing::info!(failed = self.failed, "transactions work again");
+            self.failed = 0;
         }
     }
 }

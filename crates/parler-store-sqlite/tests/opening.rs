@@ -19,7 +19,7 @@ fn refused(path: &Path) -> StoreError {
     }
 }
 
-/// Names and bytes of everything in a folder, the lock file excepted.
+/// Names and bytes of everything in a folder, locks excepted.
 fn bytes(folder: &Path) -> Vec<(PathBuf, Vec<u8>)> {
     let entries = std::fs::read_dir(folder).unwrap();
     let paths = entries.map(|entry| entry.unwrap().path());
@@ -122,7 +122,7 @@ fn a_newer_database_is_refused_and_not_a_byte_of_it_changes() {
     let error = refused(&path);
     let newer = matches!(&error, StoreError::Newer { found: 99, .. });
     assert!(newer, "{error}");
-    assert_eq!(bytes(folder.path()), before);
+    assert!(bytes(folder.path()) == before, "something was changed");
 }
 
 #[test]
@@ -147,7 +147,7 @@ fn a_newer_version_that_is_still_in_the_log_is_noticed_and_stays_there() {
     let newer = matches!(&error, StoreError::Newer { found: 99, .. });
     assert!(newer, "{error}");
     let after = [std::fs::read(&crashed), std::fs::read(&log)].map(Result::unwrap);
-    assert_eq!(after, before);
+    assert!(after == before, "something was changed");
 }
 
 #[test]
@@ -166,12 +166,13 @@ fn what_is_no_database_of_ours_is_refused_and_left_alone() {
     conn.execute_batch("CREATE TABLE t (x)").unwrap();
     drop(conn);
     let before = bytes(folder.path());
-    for path in [text, short, theirs] {
-        let error = refused(&path);
+    for path in [&text, &short, &theirs] {
+        let error = refused(path);
         assert!(matches!(error, StoreError::Open { .. }), "{error}");
         assert!(error.to_string().contains("--db"), "{error}");
     }
-    assert_eq!(bytes(folder.path()), before);
+    assert!(bytes(folder.path()) == before, "something was changed");
+    assert!(!folder.path().join("notes.txt.lock").exists());
 
     for path in [
         folder.path().to_owned(),
@@ -192,14 +193,32 @@ async fn a_damaged_database_is_called_damaged() {
     open_room(&store, "r", &a, [1; 32]).await;
     store.append(draft("r", &a, "k")).await.unwrap();
     store.close().await.unwrap();
-    let mut damaged = std::fs::read(&path).unwrap();
-    for byte in &mut damaged[4096..] {
-        *byte = 0xa5;
+    let whole = std::fs::read(&path).unwrap();
+    let roots = roots(&path, &["members", "messages"]);
+
+    let mut damaged = whole.clone();
+    damaged[4096..].fill(0xa5);
+    std::fs::write(&path, &damaged).unwrap();
+    let error = refused(&path);
+    assert!(matches!(error, StoreError::Corrupt(_)), "{error}");
+
+    let mut damaged = whole;
+    for root in roots {
+        damaged[(root - 1) * 4096..root * 4096].fill(0xa5);
     }
-    std::fs::write(&path, damaged).unwrap();
+    std::fs::write(&path, &damaged).unwrap();
     let store = open(&path);
     let error = store.rooms(&a).await.unwrap_err();
     assert!(matches!(error, StoreError::Corrupt(_)), "{error}");
     let error = store.append(draft("r", &a, "l")).await.unwrap_err();
     assert!(matches!(error, StoreError::Corrupt(_)), "{error}");
+}
+
+/// The first pages of some tables.
+fn roots(path: &Path, tables: &[&str]) -> Vec<usize> {
+    const FIND: &str = "SELECT rootpage FROM sqlite_schema WHERE name = ?1";
+    let conn = Connection::open(path).unwrap();
+    let root = |table| conn.query_row(FIND, [table], |row| row.get::<_, i64>(0));
+    let roots = tables.iter().map(|table| root(table).unwrap());
+    roots.map(|root| usize::try_from(root).unwrap()).collect()
 }
