@@ -1,0 +1,161 @@
+//! Reading without losing and without showing twice: one reader a room.
+//!
+//! 1. A read takes the room's lock, so that two calls never show the same message.
+//! 2. What was read counts as read only when the answer that shows it was written to the host;
+//!    the batch then commits and lets go of the lock. A batch that is dropped consumed nothing.
+//! 3. When the commit fails (the hub went away in between) the messages were seen all the same:
+//!    they are left out of the next read, and the commit is made up for.
+//!
+//! Renders nothing, waits for nothing, knows no host.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use parler_connector::{Client, ClientError, Read};
+use parler_protocol::{Pulled, StoredMessage};
+use tokio::sync::{Mutex as Turnstile, OwnedMutexGuard};
+
+/// Rooms that are remembered at most; beyond that, rooms where nothing is owed are forgotten.
+const MAX_ROOMS: usize = 1024;
+
+/// How far a room was shown and how far the hub knows it.
+#[derive(Debug, Default)]
+pub(crate) struct Reader {
+    shown: i64,
+    committed: i64,
+}
+
+impl Reader {
+    fn owes(&self) -> bool {
+        self.shown > self.committed
+    }
+
+    /// Whether the message was shown although the hub still counts it as unread.
+    fn hides(&self, seq: i64) -> bool {
+        seq > self.committed && seq <= self.shown
+    }
+}
+
+/// All readers of this process.
+#[derive(Default)]
+pub(crate) struct Inbox {
+    rooms: Mutex<HashMap<String, Arc<Turnstile<Reader>>>>,
+}
+
+/// Messages that were read and not yet shown. Holds the room's lock.
+pub(crate) struct Batch {
+    reader: OwnedMutexGuard<Reader>,
+    client: Client,
+    /// What there is to show, own messages included.
+    pub(crate) pulled: Pulled,
+}
+
+impl Inbox {
+    /// Reads what is unread in a room, `limit` messages at most.
+    ///
+    /// The lock is a queue of readers, not a guard of data: it is meant to be held over awaits.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub(crate) async fn unread(
+        &self,
+        client: &Client,
+        room: &str,
+        limit: u32,
+    ) -> Result<Batch, ClientError> {
+        let mut reader = self.reader(room).lock_owned().await;
+        if reader.owes() {
+            let seq = reader.shown;
+            client.commit(room, seq).await?;
+            reader.committed = seq;
+        }
+        let mut pulled = client.pull(room, Read::Unread { limit }).await?;
+        pulled.messages.retain(|message| !reader.hides(message.seq));
+        Ok(Batch {
+            reader,
+            client: client.clone(),
+            pulled,
+        })
+    }
+
+    fn reader(&self, room: &str) -> Arc<Turnstile<Reader>> {
+        let mut rooms = self.rooms.lock().unwrap_or_else(PoisonError::into_inner);
+        if rooms.len() >= MAX_ROOMS && !rooms.contains_key(room) {
+            rooms.retain(|_, reader| {
+                Arc::strong_count(reader) > 1 || reader.try_lock().is_ok_and(|r| r.owes())
+            });
+        }
+        Arc::clone(rooms.entry(room.to_owned()).or_default())
+    }
+}
+
+impl Batch {
+    /// The messages by others than `me`.
+    pub(crate) fn by_others<'a>(
+        &'a self,
+        me: &'a str,
+    ) -> impl Iterator<Item = &'a StoredMessage> + 'a {
+        self.pulled
+            .messages
+            .iter()
+            .filter(move |message| message.from.id != me)
+    }
+
+    /// The last message of the batch; `None` when it is empty.
+    pub(crate) fn last(&self) -> Option<i64> {
+        self.pulled.messages.last().map(|message| message.seq)
+    }
+
+    /// The place up to which it counts as read once it was shown.
+    pub(crate) fn end(&self) -> i64 {
+        self.last().unwrap_or(0).max(self.pulled.cursor)
+    }
+
+    /// Also counts as read what was read by other means up to there.
+    pub(crate) fn extend_to(&mut self, seq: i64) {
+        self.pulled.cursor = self.pulled.cursor.max(seq);
+    }
+
+    /// The messages were shown: tells the hub. A hub that is away is told at the next read.
+    pub(crate) async fn consume(mut self) {
+        let seq = self.end();
+        if seq <= self.reader.committed {
+            return;
+        }
+        self.reader.shown = self.reader.shown.max(seq);
+        match self.client.commit(&self.pulled.room, seq).await {
+            Ok(()) => self.reader.committed = seq,
+            Err(error) => tracing::warn!(%error, seq, "read, and the hub does not know it yet"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_shown_and_not_committed_is_hidden_and_nothing_else() {
+        let reader = Reader {
+            shown: 9,
+            committed: 5,
+        };
+        assert!(reader.owes());
+        assert!(reader.hides(6) && reader.hides(9) && !reader.hides(10));
+        // A hub whose cursor went back (it was set up anew) is believed.
+        assert!(!reader.hides(5) && !reader.hides(1));
+    }
+
+    #[test]
+    fn idle_rooms_are_forgotten_when_there_are_too_many() {
+        let inbox = Inbox::default();
+        let held = inbox.reader("held");
+        inbox.reader("owing").try_lock().unwrap().shown = 7;
+        for n in 0..MAX_ROOMS {
+            inbox.reader(&format!("r{n}"));
+        }
+        assert!(inbox.rooms.lock().unwrap().len() <= MAX_ROOMS);
+        assert!(Arc::ptr_eq(&held, &inbox.reader("held")));
+        assert_eq!(inbox.reader("owing").try_lock().unwrap().shown, 7);
+    }
+}

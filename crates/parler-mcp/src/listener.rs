@@ -1,0 +1,286 @@
+//! Listening while the model does something else, and ringing when something is for it.
+//!
+//! While a session is active:
+//!
+//! 1. every push is judged by the wake policy; what was missed (before, or while the connection
+//!    was away) is looked for at once and then now and then, and judged by the same function;
+//! 2. what is unread for this agent is noted ([`crate::heard`]);
+//! 3. when something may wake the host, no call is in flight and none waits, the doorbells of the
+//!    session are rung, once for a thing, also across restarts.
+//!
+//! Never moves a cursor: only an answer that was shown does.
+
+use std::collections::HashMap;
+use std::convert::Infallible;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parler_connector::config::{AttentionSettings, Config};
+use parler_connector::doorbell::Ladder;
+use parler_connector::wake::once::Once;
+use parler_connector::wake::policy::{Decision, Receiver, decide};
+use parler_connector::{Client, ClientError, Read};
+use parler_protocol::{Pulled, StoredMessage};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep, sleep_until};
+
+use crate::error::ToolError;
+use crate::ring::Bell;
+use crate::state::Tools;
+
+/// How often the log is asked for what no push told, where pushes come: those of an outage never
+/// do, and nobody tells that there was one. One cheap op each.
+const LOOK_EVERY: Duration = Duration::from_secs(10);
+/// The same where the hub refuses pushes.
+const POLL_EVERY: Duration = Duration::from_secs(2);
+/// First and longest pause while the hub is away.
+const PAUSE: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(10));
+/// How old the number of members may be by which an ordinary message is judged.
+const MEMBERS_FRESH: Duration = Duration::from_secs(5);
+/// Messages of one look into a room.
+const PAGE: u32 = 200;
+/// Pages of one look; a room with more unread has enough to tell of.
+const MAX_PAGES: usize = 5;
+
+/// What the listener needs.
+pub(crate) struct Listener {
+    pub(crate) tools: Arc<Tools>,
+    pub(crate) ladder: Arc<Ladder>,
+    pub(crate) once: Arc<Once>,
+    /// Where the agent's attention is kept.
+    pub(crate) home: PathBuf,
+}
+
+/// What is known of the hub's rooms while one client is listened to.
+struct Ear<'a> {
+    listener: &'a Listener,
+    client: Client,
+    /// Members of each room, and when that was asked.
+    members: HashMap<String, u32>,
+    asked_at: Option<Instant>,
+    /// Unread messages of each room at the last look.
+    unread: HashMap<String, u32>,
+    rings: JoinSet<()>,
+}
+
+impl Listener {
+    /// Listens for as long as it is polled.
+    pub(crate) async fn run(self) {
+        let mut session = self.tools.session.changes();
+        let mut generations = self.tools.agent.generations();
+        let mut pause = PAUSE.0;
+        loop {
+            if session.wait_for(Option::is_some).await.is_err() {
+                return;
+            }
+            generations.mark_unchanged();
+            tokio::select! {
+                error = self.attend() => {
+                    tracing::debug!(%error, "not listening");
+                    if !error.passes() {
+                        // Only another name, hub or session can change that.
+                        tokio::select! {
+                            _ = session.changed() => {}
+                            _ = generations.changed() => {}
+                        }
+                    }
+                    sleep(pause.mul_f64(fastrand::f64())).await;
+                    pause = (pause * 2).min(PAUSE.1);
+                }
+                _ = session.changed() => pause = PAUSE.0,
+                _ = generations.changed() => pause = PAUSE.0,
+            }
+        }
+    }
+
+    async fn attend(&self) -> ToolError {
+        let client = match self.tools.agent.client().await {
+            Ok(client) => client,
+            Err(error) => return error,
+        };
+        match Ear::new(self, client).attend().await {
+            Ok(never) => match never {},
+            Err(error) => error.into(),
+        }
+    }
+
+    fn attention(&self) -> AttentionSettings {
+        match Config::load(&self.home) {
+            Ok(Some(config)) => config.attention,
+            Ok(None) => AttentionSettings::default(),
+            Err(error) => {
+                tracing::warn!(%error, "the attention settings cannot be read; the defaults hold");
+                AttentionSettings::default()
+            }
+        }
+    }
+}
+
+impl<'a> Ear<'a> {
+    fn new(listener: &'a Listener, client: Client) -> Self {
+        Ear {
+            listener,
+            client,
+            members: HashMap::new(),
+            asked_at: None,
+            unread: HashMap::new(),
+            rings: JoinSet::new(),
+        }
+    }
+
+    /// Listens until the hub cannot be asked any more.
+    async fn attend(&mut self) -> Result<Infallible, ClientError> {
+        let pushed = self.client.subscribe().await?;
+        let every = if pushed { LOOK_EVERY } else { POLL_EVERY };
+        let mut activity = self.listener.tools.activity.changes();
+        let mut look_at = Instant::now();
+        loop {
+            self.ring_if_due();
+            tokio::select! {
+                message = self.client.next_push(), if pushed => self.hear(message).await,
+                () = sleep_until(look_at) => {
+                    self.look().await?;
+                    look_at = Instant::now() + every.mul_f64(0.8 + 0.2 * fastrand::f64());
+                }
+                _ = activity.changed() => {}
+                Some(_) = self.rings.join_next() => {}
+                () = due(&self.listener.tools) => {}
+            }
+        }
+    }
+
+    /// Judges a pushed message.
+    async fn hear(&mut self, message: StoredMessage) {
+        if message.from.id == self.client.id().as_str() {
+            return;
+        }
+        let stale = self.asked_at.is_none_or(|at| at.elapsed() > MEMBERS_FRESH);
+        if stale && let Err(error) = self.ask_members().await {
+            tracing::debug!(%error, "the number of members is not known");
+        }
+        let decision = self.judge(&self.listener.attention(), &message, false);
+        tracing::debug!(room = message.room, seq = message.seq, ?decision, "pushed");
+        self.listener.tools.heard.note(message, decision);
+    }
+
+    async fn ask_members(&mut self) -> Result<Vec<(String, u32)>, ClientError> {
+        let rooms = self.client.rooms().await?;
+        self.members = rooms
+            .iter()
+            .map(|room| (room.name.clone(), room.members))
+            .collect();
+        self.asked_at = Some(Instant::now());
+        Ok(rooms
+            .into_iter()
+            .map(|room| (room.name, room.unread_others.unwrap_or(room.unread)))
+            .collect())
+    }
+
+    /// Looks into every room where the number of unread messages is another than at the last look.
+    async fn look(&mut self) -> Result<(), ClientError> {
+        for (room, unread) in self.ask_members().await? {
+            if unread == 0 {
+                self.listener.tools.heard.unread_from(&room, None);
+            } else if self.unread.get(&room) != Some(&unread) {
+                self.look_into(&room).await?;
+            }
+            self.unread.insert(room, unread);
+        }
+        Ok(())
+    }
+
+    async fn look_into(&mut self, room: &str) -> Result<(), ClientError> {
+        let mut page = self.client.pull(room, Read::Unread { limit: PAGE }).await?;
+        let first = page.messages.first().map(|message| message.seq);
+        self.listener.tools.heard.unread_from(room, first);
+        for _ in 0..MAX_PAGES {
+            let Some(last) = page.messages.last().map(|message| message.seq) else {
+                break;
+            };
+            self.note_all(page);
+            let next = Read::Since {
+                seq: last,
+                limit: PAGE,
+            };
+            page = self.client.pull(room, next).await?;
+        }
+        Ok(())
+    }
+
+    fn note_all(&self, page: Pulled) {
+        let held: Vec<_> = page.guard.iter().flatten().map(|mark| mark.seq).collect();
+        let attention = self.listener.attention();
+        for message in page.messages {
+            let decision = self.judge(&attention, &message, held.contains(&message.seq));
+            self.listener.tools.heard.note(message, decision);
+        }
+    }
+
+    fn judge(
+        &self,
+        attention: &AttentionSettings,
+        message: &StoredMessage,
+        held: bool,
+    ) -> Decision {
+        let members = self.members.get(&message.room).copied();
+        judge(&self.listener.tools, attention, members, message, held)
+    }
+
+    /// Rings for the oldest thing that may wake, when nothing else will bring it.
+    fn ring_if_due(&mut self) {
+        let tools = &self.listener.tools;
+        let quiet = !tools.activity.at_work() && !tools.activity.waiting();
+        if !quiet || !self.rings.is_empty() || !self.listener.ladder.can_wake() {
+            return;
+        }
+        while let Some((message, class)) = tools.heard.to_ring() {
+            tools.heard.settle(message.seq);
+            if let Some(holder) = tools.consumer.other(&message.room) {
+                tracing::info!(%holder, seq = message.seq, "not rung: another session acts here");
+                continue;
+            }
+            let bell = Bell {
+                tools: Arc::clone(tools),
+                ladder: Arc::clone(&self.listener.ladder),
+                once: Arc::clone(&self.listener.once),
+                attention: self.listener.attention(),
+                message,
+                class,
+            };
+            self.rings.spawn(bell.ring());
+            return;
+        }
+    }
+}
+
+/// The one decision, for pushes, for what was missed, and once more before a ring.
+pub(crate) fn judge(
+    tools: &Tools,
+    attention: &AttentionSettings,
+    members: Option<u32>,
+    message: &StoredMessage,
+    held: bool,
+) -> Decision {
+    let asked = tools.all_asked();
+    tools.as_me(|me| {
+        let receiver = Receiver {
+            me: *me,
+            attention,
+            serves: &[],
+            members,
+            hub_id: None,
+            asked: &asked,
+            all_messages: false,
+        };
+        decide(message, &receiver, held)
+    })
+}
+
+/// Fires when something that a line told of is to be rung for.
+async fn due(tools: &Tools) {
+    match tools.heard.next_due() {
+        Some(at) => sleep_until(at).await,
+        None => std::future::pending().await,
+    }
+}

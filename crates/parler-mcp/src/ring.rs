@@ -1,0 +1,112 @@
+//! One ring: asked of the ledger, rung up the ladder of bells, confirmed when the host acts.
+//!
+//! A thing rings once for an identity, across sessions and restarts; an old message that is offered
+//! again never does. What cannot be asked of the ledger is not rung for: better late than twice.
+
+use std::sync::Arc;
+
+use parler_connector::config::AttentionSettings;
+use parler_connector::doorbell::{Ladder, Woken};
+use parler_connector::wake::once::{Freshness, Once, OnceError, Submit, Thing};
+use parler_connector::wake::policy::Class;
+use parler_protocol::{SigPart, StoredMessage, TypedPart};
+
+use crate::doorbell_text::doorbell_text;
+use crate::listener::judge;
+use crate::state::Tools;
+
+/// One ring for one message.
+pub(crate) struct Bell {
+    pub(crate) tools: Arc<Tools>,
+    pub(crate) ladder: Arc<Ladder>,
+    pub(crate) once: Arc<Once>,
+    pub(crate) attention: AttentionSettings,
+    pub(crate) message: Arc<StoredMessage>,
+    pub(crate) class: Class,
+}
+
+impl Bell {
+    /// Rings, if the thing may still be rung for, and waits for the host to act.
+    pub(crate) async fn ring(self) {
+        if self.class == Class::Ambient && !self.still_a_pair().await {
+            return tracing::debug!(seq = self.message.seq, "not rung: others came in");
+        }
+        match self.admit().await {
+            Ok(Some(Submit::Ring)) => {}
+            Ok(Some(other)) => {
+                return tracing::debug!(seq = self.message.seq, ?other, "not rung again");
+            }
+            Ok(None) => return self.tools.heard.forget(self.message.seq),
+            Err(error) => {
+                return tracing::warn!(%error, "not rung: better late than twice");
+            }
+        }
+        let unread = self.tools.heard.beside(self.message.seq);
+        let text = self
+            .tools
+            .as_me(|me| doorbell_text(&self.message, self.class, me, unread));
+        let woken = self.ladder.wake(&text).await;
+        tracing::info!(seq = self.message.seq, ?woken, "rang");
+        if matches!(woken, Woken::Confirmed { .. })
+            && let Err(error) = self.confirm().await
+        {
+            tracing::warn!(%error, "woken, and the ledger does not know it");
+        }
+    }
+
+    /// Whether an ordinary message still may ring. It does in a session of two, and how many there
+    /// are was asked a moment ago, in which a third one may have come.
+    async fn still_a_pair(&self) -> bool {
+        let rooms = self
+            .tools
+            .agent
+            .call(|client| async move { client.rooms().await })
+            .await;
+        let members = rooms.ok().and_then(|rooms| {
+            rooms
+                .into_iter()
+                .find(|room| room.name == self.message.room)
+                .map(|room| room.members)
+        });
+        judge(&self.tools, &self.attention, members, &self.message, false)
+            .wakes()
+            .is_some()
+    }
+
+    /// Whether the thing may be rung for: `None` for an old message offered again.
+    async fn admit(&self) -> Result<Option<Submit>, OnceError> {
+        let (once, message) = (Arc::clone(&self.once), Arc::clone(&self.message));
+        let session = self.tools.consumer.session();
+        blocking(move || {
+            // The policy lets only validly signed messages wake, so there is a signature.
+            let Some(sig) = SigPart::find(&message.parts) else {
+                return Ok(None);
+            };
+            if once.admit(&message, &sig)? == Freshness::Replay {
+                return Ok(None);
+            }
+            once.submit(thing(&message), &session).map(Some)
+        })
+        .await
+        .unwrap_or(Ok(None))
+    }
+
+    async fn confirm(&self) -> Result<(), OnceError> {
+        let (once, message) = (Arc::clone(&self.once), Arc::clone(&self.message));
+        blocking(move || once.confirm(thing(&message)))
+            .await
+            .unwrap_or(Ok(()))
+    }
+}
+
+fn thing(message: &StoredMessage) -> Thing<'_> {
+    Thing {
+        message: &message.id,
+        take: 0,
+    }
+}
+
+/// Runs what waits for a file lock; `None` when the process is ending.
+async fn blocking<T: Send + 'static>(run: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+    tokio::task::spawn_blocking(run).await.ok()
+}

@@ -1,0 +1,205 @@
+//! Passing the turn: to somebody who is there, and with an honest word about them.
+
+use parler_connector::render::Me;
+use parler_connector::{Outgoing, safe};
+use parler_protocol::{BlobId, HandoffRef, RosterEntry, Sent, Target, TypedPart, clean};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::{Effect, Reply, Tool, messages, target};
+use crate::args::{read, words};
+use crate::error::ToolError;
+use crate::schema::plain;
+use crate::state::Tools;
+use crate::text;
+
+/// Members that an error or an answer lists at most.
+const MAX_LISTED: usize = 12;
+
+/// Characters of the hub's word on why nothing happens.
+const MAX_STALL_CHARS: usize = 300;
+
+const EXAMPLE: &str = "{\"for\": \"webdev\", \"next\": \"review the diff in branch oauth\"}";
+
+pub(super) const HANDOFF: Tool = Tool {
+    name: "parler_handoff",
+    title: "Hand off the turn",
+    about: "Hands the turn to a member by name or role, or to anyone when for is left out, with \
+            what to do next. Says who that is and whether they are there. Example: \
+            {\"for\": \"webdev\", \"next\": \"review the diff in branch oauth\", \
+            \"summary\": \"login works\"}",
+    effect: Effect::Adds,
+    schema: plain::<HandoffArgs>,
+    run: |tools, args, _| {
+        Box::pin(async move { handoff(tools, read(HANDOFF.name, EXAMPLE, args)?).await })
+    },
+};
+
+#[derive(Deserialize, JsonSchema)]
+struct HandoffArgs {
+    /// What the next agent should do.
+    next: String,
+    /// State so far.
+    #[serde(default, deserialize_with = "words")]
+    summary: Option<String>,
+    /// Name, role or id; absent: anyone.
+    #[serde(default, rename = "for", deserialize_with = "words")]
+    addressee: Option<String>,
+    /// Blob id of a bundle.
+    #[serde(default, deserialize_with = "words")]
+    bundle: Option<String>,
+    /// Room, if not the active session.
+    #[serde(default, deserialize_with = "words")]
+    room: Option<String>,
+    /// Agent: name or id.
+    #[serde(default, deserialize_with = "words")]
+    to: Option<String>,
+    /// Service.
+    #[serde(default, deserialize_with = "words")]
+    service: Option<String>,
+}
+
+async fn handoff(tools: &Tools, args: HandoffArgs) -> Result<Reply, ToolError> {
+    if args.next.trim().is_empty() {
+        return Err(ToolError::refused(
+            "next is empty: say what the next agent should do; nothing was handed off",
+        ));
+    }
+    if args
+        .bundle
+        .as_deref()
+        .is_some_and(|blob| BlobId::parse(blob).is_none())
+    {
+        return Err(ToolError::refused(
+            "bundle must be a blob id: 64 hexadecimal digits",
+        ));
+    }
+    let addressee = args.addressee.map(|who| who.trim().to_owned());
+    let target = target::resolve(
+        tools,
+        args.room.as_deref(),
+        args.to.as_deref(),
+        args.service.as_deref(),
+    )
+    .await?;
+    let handoff = HandoffRef {
+        next: args.next,
+        summary: args.summary,
+        to: addressee.clone(),
+        bundle: args.bundle,
+    };
+    // Who may take it is asked before it is sent: a turn that nobody can take helps nobody.
+    let audience = match messages::room_of(&target) {
+        Some(room) => Some(audience(tools, room, &handoff).await?),
+        None => None,
+    };
+    let sent = send(tools, target, &handoff, addressee.as_deref()).await?;
+    let head = told(tools, &sent, addressee.as_deref(), audience.as_deref());
+    Ok(messages::with_news(tools, &sent.room, head).await)
+}
+
+async fn send(
+    tools: &Tools,
+    target: Target,
+    handoff: &HandoffRef,
+    addressee: Option<&str>,
+) -> Result<Sent, ToolError> {
+    let mut message = Outgoing::new(target, vec![handoff.to_part()]);
+    message.mentions = addressee.map(|who| vec![who.to_owned()]);
+    let sent = tools.send(message).await?;
+    tools.asked(&sent.id);
+    Ok(sent)
+}
+
+/// The members of a room that may take the turn.
+///
+/// # Errors
+/// An addressee was named and no member but the caller is meant by that.
+async fn audience(
+    tools: &Tools,
+    room: &str,
+    handoff: &HandoffRef,
+) -> Result<Vec<RosterEntry>, ToolError> {
+    let me = tools.agent.id();
+    let (mine, others): (Vec<_>, Vec<_>) = target::members(tools, room)
+        .await?
+        .into_iter()
+        .partition(|member| member.id == me);
+    let meant = |member: &RosterEntry| {
+        let reader = Me {
+            id: &member.id,
+            name: &member.name,
+            role: member.role.as_deref(),
+        };
+        reader.is_meant(handoff)
+    };
+    let audience: Vec<_> = others
+        .iter()
+        .filter(|member| meant(member))
+        .cloned()
+        .collect();
+    let Some(to) = handoff.to.as_deref().filter(|_| audience.is_empty()) else {
+        return Ok(audience);
+    };
+    let (to, room) = (safe::name(to), safe::token(room));
+    let myself = if mine.iter().any(meant) {
+        "; that is you"
+    } else {
+        ""
+    };
+    let there = match others.len() {
+        0 => {
+            "Nobody else is in the room yet; share its key and wait for somebody to join".to_owned()
+        }
+        _ => format!("There: {}", list(&others)),
+    };
+    Err(ToolError::Refused(format!(
+        "nobody else in '{room}' has the name or role '{to}'{myself}. Nothing was handed off. \
+         {there}. To hand off to anyone, leave out for"
+    )))
+}
+
+/// What is known of those who may take the turn, and no more.
+fn told(
+    tools: &Tools,
+    sent: &Sent,
+    addressee: Option<&str>,
+    audience: Option<&[RosterEntry]>,
+) -> String {
+    let to = addressee.map_or("anyone".to_owned(), safe::name);
+    let room = tools.call_room(&sent.room);
+    let mut told = format!(
+        "Handed off to {to} in {room} (seq {}, message {}).",
+        sent.seq,
+        safe::token(&sent.id)
+    );
+    match audience {
+        Some([]) => told.push_str(" Nobody else is in the room yet: who joins will see it."),
+        Some(members) => {
+            told.push_str(&format!(" Who can take it: {}.", list(members)));
+            told.push_str(" Whether they act is not known yet; their answer will show.");
+        }
+        None => told.push_str(" Whether somebody acts is not known yet; an answer will show."),
+    }
+    if let Some(stalled) = sent.turn.as_ref().and_then(|turn| turn.stalled.as_deref()) {
+        let stalled = clean::name(stalled);
+        told.push_str(&format!(
+            " The hub says: {}.",
+            safe::cut(&stalled, MAX_STALL_CHARS).0
+        ));
+    }
+    told
+}
+
+fn list(members: &[RosterEntry]) -> String {
+    let now = text::now_ms();
+    let mut listed: Vec<_> = members
+        .iter()
+        .take(MAX_LISTED)
+        .map(|member| text::present(member, now))
+        .collect();
+    if members.len() > MAX_LISTED {
+        listed.push(format!("and {} more", members.len() - MAX_LISTED));
+    }
+    listed.join("; ")
+}
