@@ -7,6 +7,7 @@
 
 use std::time::{Duration, Instant};
 
+use parler_connector::wake::consumer::{Claim, Holder, claim};
 use parler_connector::{Client, ClientError, Read};
 use parler_protocol::StoredMessage;
 use serde_json::json;
@@ -28,6 +29,8 @@ const COMMIT_SPACING: Duration = Duration::from_millis(200);
 const WATCH_BUDGET: Duration = Duration::from_secs(3600);
 /// After a call that failed because the hub is away.
 const OUTAGE_PAUSE: Duration = Duration::from_secs(1);
+/// Between two looks beside the session that reads.
+const LOOK_EVERY: Duration = Duration::from_secs(2);
 /// How long the last commit may take when told to stop.
 const LAST_COMMIT: Duration = Duration::from_secs(2);
 
@@ -72,6 +75,7 @@ pub async fn run(app: &App, args: Args) -> CliResult {
     };
     let pulled = client.pull(&room, read).await?;
     let mut reading = Reading::new(app.out, &agent, &client, &room);
+    reading.only_shows = read_by_another(app, &agent, &room);
     let shown = match app.out.json {
         true => app.out.object(&json!({
             "room": room,
@@ -133,13 +137,17 @@ pub async fn watch(
     limit: u32,
 ) -> CliResult {
     let mut reading = Reading::new(app.out, agent, &client, room);
+    reading.only_shows = read_by_another(app, agent, room);
     let work = async {
         // A hub that cannot show it is no reason not to read.
         let _ = client.presence("waiting", None, None).await;
         if let Some(seq) = since {
             reading.history(seq, limit).await?;
         }
-        reading.follow(limit).await
+        match reading.only_shows {
+            true => reading.look_on(limit).await,
+            false => reading.follow(limit).await,
+        }
     };
     let ended = tokio::select! {
         done = work => done,
@@ -152,6 +160,26 @@ pub async fn watch(
     // What was shown and not committed yet; not being able to is no failure, only a repetition.
     let _ = tokio::time::timeout(LAST_COMMIT, reading.commit()).await;
     ended
+}
+
+/// Whether another session of an agent host reads that room as this agent: then this command only
+/// shows, and says so.
+fn read_by_another(app: &App, agent: &Agent, room: &str) -> bool {
+    let session = agent.identity.session.as_ref();
+    let host = session.map_or("terminal", |session| session.host.as_str());
+    let me = Holder::this(&app.cx, host, session.and_then(|s| s.session_id.as_deref()));
+    let id = agent.config.id.as_str();
+    // A claim that comes free is let go at once: a terminal reads beside other terminals.
+    match claim(&app.cx, &agent.identity.base, id, room, &me) {
+        Ok(Claim::Held(holder)) => {
+            let who = holder.map_or("another session".to_owned(), |holder| holder.to_string());
+            output::note(&format!(
+                "note: {who} reads this room as this agent; this only shows"
+            ));
+            true
+        }
+        Ok(Claim::Mine(_) | Claim::Shared) | Err(_) => false,
+    }
 }
 
 /// Completes when the other end of a piped standard output is closed.
@@ -175,6 +203,8 @@ pub struct Reading<'a> {
     room: &'a str,
     /// The last message that was written out.
     pub shown: i64,
+    /// Somebody else reads as this agent: no cursor is moved.
+    only_shows: bool,
     committed: i64,
     last_commit: Option<Instant>,
 }
@@ -188,6 +218,7 @@ impl<'a> Reading<'a> {
             client,
             room,
             shown: 0,
+            only_shows: false,
             committed: 0,
             last_commit: None,
         }
@@ -214,7 +245,7 @@ impl<'a> Reading<'a> {
     /// # Errors
     /// See [`ClientError`].
     pub async fn commit(&mut self) -> Result<(), ClientError> {
-        if self.shown > self.committed {
+        if self.shown > self.committed && !self.only_shows {
             self.client.commit(self.room, self.shown).await?;
             self.committed = self.shown;
             self.last_commit = Some(Instant::now());
@@ -248,6 +279,28 @@ impl<'a> Reading<'a> {
                     tokio::time::sleep(OUTAGE_PAUSE).await;
                 }
                 Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// Shows what is unread and what comes, beside the session that reads.
+    async fn look_on(&mut self, limit: u32) -> CliResult {
+        let pushed = self.client.subscribe().await?;
+        let unread = self.client.pull(self.room, Read::Unread { limit }).await?;
+        for message in &unread.messages {
+            if message.seq > self.shown {
+                self.show(message).await?;
+            }
+        }
+        self.shown = self.shown.max(unread.cursor);
+        loop {
+            tokio::select! {
+                _ = self.client.next_push(), if pushed => {}
+                () = tokio::time::sleep(LOOK_EVERY) => {}
+            }
+            match self.history(self.shown, limit).await {
+                Err(error) if error.kind == Kind::Unreachable => {}
+                done => done?,
             }
         }
     }

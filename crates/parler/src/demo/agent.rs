@@ -7,17 +7,21 @@ use parler_protocol::links::portable_key;
 use parler_protocol::{
     HandoffRef, Invite, Part, RoomKind, StoredMessage, Task, TaskStatus, TypedPart,
 };
-use tokio::io::{AsyncBufReadExt, BufReader, Lines, Stdin};
+use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::sync::mpsc::{Receiver, Sender};
 
 use super::event::{Event, Step, now_us};
 use crate::app::{Agent, App};
 use crate::connect_hub;
 use crate::error::{CliError, CliResult, Kind};
+use crate::local_hub::LocalHub;
 use crate::output::human::Paint;
 use crate::output::message::banner;
 
 /// How long an agent waits for the other one.
 const PATIENCE: Duration = Duration::from_secs(20);
+/// Cues that may wait: the stage gives one at a time.
+const MAX_CUES: usize = 4;
 /// The file that the turn asks for.
 pub const FILE: &str = "login.html";
 const PAGE: &str = "<form method=\"post\" action=\"/login\"><button>Log in</button></form>\n";
@@ -47,7 +51,7 @@ impl Role {
 struct Player {
     agent: Agent,
     client: Client,
-    cues: Lines<BufReader<Stdin>>,
+    cues: Receiver<String>,
 }
 
 /// Plays a part; ends early when the stage closes standard input.
@@ -55,10 +59,31 @@ struct Player {
 /// # Errors
 /// What the agent could not do.
 pub async fn play(app: &App, role: Role) -> CliResult {
+    let (give, cues) = tokio::sync::mpsc::channel(MAX_CUES);
+    tokio::select! {
+        done = perform(app, role, cues) => done,
+        () = read_cues(give) => Err(CliError::new(Kind::ClosedPipe, "the stage is gone")),
+    }
+}
+
+/// Passes on what the stage says, until it says no more.
+async fn read_cues(give: Sender<String>) {
+    let mut lines = BufReader::new(tokio::io::stdin()).lines();
+    while let Ok(Some(line)) = lines.next_line().await {
+        if give.send(line).await.is_err() {
+            break;
+        }
+    }
+}
+
+async fn perform(app: &App, role: Role, cues: Receiver<String>) -> CliResult {
     let agent = app.agent(None)?;
-    let client = connect_hub::client(app, &agent).await?;
+    // The stage's hub, and never one of its own: nothing may be left when the stage is gone.
+    let known = LocalHub::of(&agent.identity.base).known()?;
+    let place = connect_hub::place(app, &agent, None);
+    let endpoint = connect_hub::endpoint_to(app, &agent, &place, known.as_ref());
+    let client = Client::connect(connect_hub::options(&agent, endpoint)?).await?;
     client.subscribe().await?;
-    let cues = BufReader::new(tokio::io::stdin()).lines();
     let mut player = Player {
         agent,
         client,
@@ -184,7 +209,7 @@ impl Player {
     /// The next line from the stage.
     async fn cue(&mut self) -> CliResult<String> {
         let gone = || CliError::new(Kind::ClosedPipe, "the stage is gone");
-        self.cues.next_line().await?.ok_or_else(gone)
+        self.cues.recv().await.ok_or_else(gone)
     }
 
     fn tell(&self, step: Step, text: String, at_us: u64) -> CliResult {

@@ -19,7 +19,7 @@ use parler_protocol::{SigPart, StoredMessage, TypedPart};
 use serde::Deserialize;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::rows::Blocks;
+use super::hooks::Hooks;
 use super::words::wake_text;
 use crate::app::{Agent, App};
 use crate::connect_hub;
@@ -46,6 +46,8 @@ const LOOK_EVERY: Duration = Duration::from_secs(8);
 const POLL_EVERY: Duration = Duration::from_secs(2);
 /// Between two tries of a waiting hook to reach a hub that is away.
 const RETRY_EVERY: Duration = Duration::from_secs(3);
+/// Between two looks whether the Stop hook still waits.
+const AFTER_STOP_HOOK: Duration = Duration::from_millis(500);
 /// Rooms that one look goes into, and messages that it reads in each.
 const MAX_ROOMS: usize = 20;
 const PAGE: u32 = 200;
@@ -92,16 +94,19 @@ impl Payload {
 pub async fn stop(app: &App, payload: &Payload) -> Option<String> {
     let ear = Ear::open(app, payload)?;
     let wait = ear.stop_wait(&app.cx);
-    let blocks = Blocks::of(&ear.agent.identity.base, &ear.session, app.cx.now_ms());
-    if !blocks.allowed() {
+    if !ear.hooks.allowed() {
         return None;
     }
     let found = match wait {
         None => timeout(QUICK, ear.look_once(app)).await.ok()??,
-        Some(wait) => ear.wait(app, wait, false).await?,
+        Some(wait) => {
+            // So that the background hook of the same turn's end leaves it to this one.
+            let _waiting = ear.hooks.waiting();
+            ear.wait(app, wait, None).await?
+        }
     };
     // Counted last: a look that finds nothing is no block. The claim is held until it is told.
-    blocks.count().then(|| found.text(&ear.agent))
+    ear.hooks.count().then(|| found.text(&ear.agent))
 }
 
 /// The background hook: waits until there is something to wake the session for.
@@ -111,7 +116,8 @@ pub async fn rewake(app: &App, payload: &Payload) -> Option<String> {
     }
     let ear = Ear::open(app, payload)?;
     ear.agent.active()?;
-    let found = ear.wait(app, MAX_WAIT, true).await?;
+    let mark = ear.hooks.arrive()?;
+    let found = ear.wait(app, MAX_WAIT, Some(&mark)).await?;
     Some(found.text(&ear.agent))
 }
 
@@ -121,6 +127,7 @@ struct Ear {
     session: String,
     holder: Holder,
     once: Once,
+    hooks: Hooks,
 }
 
 /// Something to wake the session for.
@@ -159,11 +166,13 @@ impl Ear {
         let holder = Holder::this(&app.cx, host, session.as_deref());
         let once = Once::open(&agent.identity.base, agent.config.id.as_str());
         let session = session.unwrap_or_else(|| "no session".to_owned());
+        let hooks = Hooks::of(&agent.identity.base, &session, app.cx.now_ms());
         Some(Ear {
             agent,
             session,
             holder,
             once,
+            hooks,
         })
     }
 
@@ -213,20 +222,22 @@ impl Ear {
         found
     }
 
-    /// Waits until there is something. A hub that is away ends the wait, unless it `outlasts` that.
-    async fn wait(&self, app: &App, wait: Duration, outlasts: bool) -> Option<Found> {
+    /// Waits until there is something. A hub that is away ends the wait of a Stop hook; the
+    /// background hook of that `mark` outlasts it, and ends when a newer one came.
+    async fn wait(&self, app: &App, wait: Duration, mark: Option<&str>) -> Option<Found> {
         let deadline = Instant::now() + wait;
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
             let listened = match self.client(app, PATIENT) {
-                Some(client) => timeout(left, self.listen(app, &client)).await,
+                Some(client) => timeout(left, self.listen(app, &client, mark)).await,
                 None => Ok(None),
             };
             match listened {
                 Ok(Some(found)) => return Some(found),
-                Err(_) => return None,
-                Ok(None) if !outlasts => return None,
-                Ok(None) => sleep(RETRY_EVERY.min(left)).await,
+                Ok(None) if mark.is_some_and(|mark| self.hooks.is_newest(mark)) => {
+                    sleep(RETRY_EVERY.min(left)).await;
+                }
+                Ok(None) | Err(_) => return None,
             }
             if Instant::now() >= deadline {
                 return None;
@@ -234,13 +245,22 @@ impl Ear {
         }
     }
 
-    /// Listens until there is something; `None` when the hub cannot be asked any more.
-    async fn listen(&self, app: &App, client: &Client) -> Option<Found> {
+    /// Listens until there is something; `None` when the hub cannot be asked any more, or when a
+    /// newer background hook does this.
+    async fn listen(&self, app: &App, client: &Client, mark: Option<&str>) -> Option<Found> {
         let pushed = client.subscribe().await.ok()?;
         // Only shown to others: no reason to fail.
         let _ = client.presence("waiting", None, None).await;
         let every = if pushed { LOOK_EVERY } else { POLL_EVERY };
         loop {
+            if mark.is_some_and(|mark| !self.hooks.is_newest(mark)) {
+                return None;
+            }
+            if mark.is_some() && self.hooks.is_waited() {
+                // The Stop hook of the same turn's end tells what comes now.
+                sleep(AFTER_STOP_HOOK).await;
+                continue;
+            }
             if let Some(found) = self.look(&app.cx, client).await.ok()? {
                 return Some(found);
             }

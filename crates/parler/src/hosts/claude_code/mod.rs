@@ -3,6 +3,6 @@
 pub mod configure;
 pub mod detect;
 pub mod hook;
+pub mod hooks;
 pub mod inbox;
-pub mod rows;
 pub mod words;

@@ -1,8 +1,11 @@
-//! How often in a row a Stop hook has kept a session from stopping.
+//! What the hooks of one host session know of each other: small files in the base home.
 //!
-//! A hook that always finds something to say would keep a session going for ever. So the blocks of
-//! a session are counted here, whatever the host says about itself: five in a row at most, and a
-//! row ends ten minutes after its last block. One small file a host session in the base home.
+//! How often in a row a Stop hook has kept the session from stopping: a hook that always finds
+//! something to say would keep it going for ever. So blocks are counted here, whatever the host
+//! says about itself: five in a row at most, and a row ends ten minutes after its last block.
+//!
+//! Whether a Stop hook waits right now: what comes then is its to tell. And which background hook
+//! is the newest: every turn's end starts one, and one is enough.
 
 use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
@@ -15,8 +18,8 @@ use sha2::{Digest, Sha256};
 pub const MAX_BLOCKS: u32 = 5;
 /// A row is over this long after its last block.
 const ROW_MS: i64 = 10 * 60 * 1000;
-/// Files that are kept; beyond it the ones not touched for longest go.
-const MAX_FILES: usize = 256;
+/// Files that are kept, a few for each session; beyond it the ones not touched for longest go.
+const MAX_FILES: usize = 1024;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct Row {
@@ -36,24 +39,59 @@ impl Row {
     }
 }
 
-/// The row of one host session.
-pub struct Blocks {
+/// The hooks of one host session.
+pub struct Hooks {
     path: PathBuf,
     now_ms: i64,
 }
 
-impl Blocks {
-    /// The row of that session.
-    pub fn of(base: &Path, session_id: &str, now_ms: i64) -> Blocks {
+impl Hooks {
+    /// The hooks of that session.
+    pub fn of(base: &Path, session_id: &str, now_ms: i64) -> Hooks {
         let digest = Sha256::digest(session_id.as_bytes());
         let name: String = digest[..8]
             .iter()
             .map(|byte| format!("{byte:02x}"))
             .collect();
-        Blocks {
+        Hooks {
             path: base.join("hooks").join(format!("{name}.json")),
             now_ms,
         }
+    }
+
+    /// Says that a Stop hook waits, for as long as the file is open.
+    pub fn waiting(&self) -> Option<File> {
+        let file = self.lock_file("stop")?;
+        file.try_lock().ok()?;
+        Some(file)
+    }
+
+    /// Whether a Stop hook waits.
+    pub fn is_waited(&self) -> bool {
+        let file = self.lock_file("stop");
+        file.is_some_and(|file| matches!(file.try_lock(), Err(TryLockError::WouldBlock)))
+    }
+
+    /// Makes the caller the newest background hook; the answer is its mark.
+    pub fn arrive(&self) -> Option<String> {
+        let mark = format!("{} {}", std::process::id(), self.now_ms);
+        keyfile::replace(&self.path.with_extension("newest"), mark.as_bytes()).ok()?;
+        Some(mark)
+    }
+
+    /// Whether the background hook of that mark is still the newest.
+    pub fn is_newest(&self, mark: &str) -> bool {
+        let newest = keyfile::read(&self.path.with_extension("newest"));
+        newest
+            .ok()
+            .flatten()
+            .is_some_and(|newest| newest == mark.as_bytes())
+    }
+
+    fn lock_file(&self, what: &str) -> Option<File> {
+        let path = self.path.with_extension(what);
+        keyfile::create_once(&path, b"").ok()?;
+        File::options().write(true).open(path).ok()
     }
 
     /// Whether one more block is allowed.
@@ -64,16 +102,11 @@ impl Blocks {
     /// Counts one more block; `false` when the row is full, or another hook of this session is
     /// counting right now, or it cannot be written down: then nothing may be blocked.
     pub fn count(&self) -> bool {
-        let lock = self.path.with_extension("lock");
-        if keyfile::create_once(&lock, b"").is_err() {
-            return false;
-        }
-        let Ok(held) = File::options().write(true).open(&lock) else {
+        let Some(held) = self.lock_file("lock") else {
             return false;
         };
-        match held.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock | TryLockError::Error(_)) => return false,
+        if held.try_lock().is_err() {
+            return false;
         }
         let Some(row) = self.read().after_block(self.now_ms) else {
             return false;
@@ -98,7 +131,7 @@ impl Blocks {
             .filter_map(|item| Some((item.metadata().ok()?.modified().ok()?, item.path())))
             .collect();
         files.sort();
-        let surplus = files.len().saturating_sub(2 * MAX_FILES);
+        let surplus = files.len().saturating_sub(MAX_FILES);
         for (_, path) in files.into_iter().take(surplus) {
             let _ = std::fs::remove_file(path); // another hook may have been quicker
         }
@@ -112,7 +145,7 @@ mod tests {
     #[test]
     fn a_row_has_an_end_and_a_new_one_begins_later() {
         let dir = tempfile::tempdir().unwrap();
-        let at = |session: &str, now_ms| Blocks::of(dir.path(), session, now_ms);
+        let at = |session: &str, now_ms| Hooks::of(dir.path(), session, now_ms);
         for n in 0..MAX_BLOCKS {
             assert!(at("s", i64::from(n)).count(), "{n}");
         }
@@ -140,7 +173,28 @@ mod tests {
 
     #[test]
     fn what_cannot_be_counted_is_not_allowed() {
-        let blocks = Blocks::of(Path::new("/dev/null"), "s", 0);
+        let blocks = Hooks::of(Path::new("/dev/null"), "s", 0);
         assert!(!blocks.count());
+    }
+
+    #[test]
+    fn a_waiting_hook_is_seen_for_as_long_as_it_waits() {
+        let dir = tempfile::tempdir().unwrap();
+        let hooks = Hooks::of(dir.path(), "s", 0);
+        assert!(!hooks.is_waited());
+        let waits = hooks.waiting().unwrap();
+        assert!(hooks.is_waited());
+        drop(waits);
+        assert!(!hooks.is_waited());
+    }
+
+    #[test]
+    fn the_newest_background_hook_replaces_the_older_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let first = Hooks::of(dir.path(), "s", 1).arrive().unwrap();
+        let hooks = Hooks::of(dir.path(), "s", 2);
+        assert!(hooks.is_newest(&first));
+        let second = hooks.arrive().unwrap();
+        assert!(!hooks.is_newest(&first) && hooks.is_newest(&second));
     }
 }
