@@ -20,25 +20,42 @@ pub(crate) struct Envelope<'a> {
     pub ts: i64,
 }
 
-/// What the fields other than the free texts take, about.
-const FRAME_BYTES: usize = 256;
+/// What a `seq` and the fields other than the free texts take, about.
+const FRAME_BYTES: usize = 288;
 
 impl Envelope<'_> {
     /// The JSON from behind the `seq` to the end.
     pub(crate) fn tail(&self) -> String {
+        let mut json = self.space();
+        self.write(&mut json);
+        json
+    }
+
+    /// The whole message.
+    pub(crate) fn whole(&self, seq: i64) -> Arc<str> {
+        let mut json = self.space();
+        head(&mut json, seq);
+        self.write(&mut json);
+        json.into()
+    }
+
+    fn space(&self) -> String {
         let free = self.parts.len() + self.mentions.map_or(0, str::len) + self.name.len();
-        let mut json = String::with_capacity(free + FRAME_BYTES);
+        String::with_capacity(free + FRAME_BYTES)
+    }
+
+    fn write(&self, json: &mut String) {
         json.push_str(",\"id\":");
-        text(&mut json, self.id);
+        text(json, self.id);
         json.push_str(",\"room\":");
-        text(&mut json, self.room);
+        text(json, self.room);
         json.push_str(",\"from\":{\"id\":");
-        text(&mut json, self.author);
+        text(json, self.author);
         json.push_str(",\"name\":");
-        text(&mut json, self.name);
+        text(json, self.name);
         if let Some(role) = self.role {
             json.push_str(",\"role\":");
-            text(&mut json, role);
+            text(json, role);
         }
         json.push_str("},\"parts\":");
         json.push_str(self.parts);
@@ -48,22 +65,25 @@ impl Envelope<'_> {
         }
         if let Some(reply_to) = self.reply_to {
             json.push_str(",\"replyTo\":");
-            text(&mut json, reply_to);
+            text(json, reply_to);
         }
         json.push_str(",\"ts\":");
         json.push_str(&self.ts.to_string());
         json.push('}');
-        json
     }
 }
 
-/// The whole message.
+/// The whole message of a tail.
 pub(crate) fn whole(seq: i64, tail: &str) -> Arc<str> {
-    let head = format!("{{\"seq\":{seq}");
-    let mut json = String::with_capacity(head.len() + tail.len());
-    json.push_str(&head);
+    let mut json = String::with_capacity(tail.len() + FRAME_BYTES);
+    head(&mut json, seq);
     json.push_str(tail);
     json.into()
+}
+
+fn head(json: &mut String, seq: i64) {
+    json.push_str("{\"seq\":");
+    json.push_str(&seq.to_string());
 }
 
 /// Appends a JSON string.
@@ -120,10 +140,9 @@ mod tests {
                 reply_to,
                 ts: message.ts,
             };
-            assert_eq!(
-                &*whole(42, &envelope.tail()),
-                serde_json::to_string(&message).unwrap()
-            );
+            let wire = serde_json::to_string(&message).unwrap();
+            assert_eq!(*whole(42, &envelope.tail()), wire);
+            assert_eq!(*envelope.whole(42), wire);
         }
     }
 }

@@ -218,7 +218,7 @@ fn entry(
     let seq: i64 = row.get(0)?;
     let author = author(conn, row.get(1)?, authors)?;
     let id = row.get_ref(3)?.as_str()?;
-    let tail = Envelope {
+    let json = Envelope {
         id,
         room: room.as_str(),
         author: author.as_str(),
@@ -229,13 +229,13 @@ fn entry(
         reply_to: row.get_ref(6)?.as_str_or_null()?,
         ts: row.get(2)?,
     }
-    .tail();
+    .whole(seq);
     Ok(LogEntry {
         seq: Seq(seq),
         id: Arc::from(id),
         room: room.clone(),
         author,
-        json: whole(seq, &tail),
+        json,
     })
 }
 

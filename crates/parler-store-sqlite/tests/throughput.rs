@@ -4,13 +4,15 @@
 
 mod support;
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use parler_store::Store;
+use parler_protocol::{RoomName, Seq};
+use parler_store::{ReadFrom, Store};
 use parler_store_sqlite::{Durability, SqliteStore};
 
-use support::{agent, draft, open_room, options};
+use support::{agent, draft, log, open_room, options};
 
 const RUN: Duration = Duration::from_secs(3);
 
@@ -87,6 +89,37 @@ async fn measure(durability: Durability, authors: u8, rooms: u8) {
         at(999),
         at(1000),
         after.checkpoints - before.checkpoints
+    );
+    read(&*store, &path).await;
+}
+
+/// Reads a whole room in pages, then its last ten messages, then the list of rooms.
+async fn read(store: &dyn Store, path: &Path) {
+    let (who, start, cpu) = (agent(0), Instant::now(), busy());
+    let messages = u32::try_from(log(store, "r0", &who).await.len()).unwrap();
+    let (whole, cpu) = (start.elapsed(), busy() - cpu);
+    let last = store.rooms(&who).await.unwrap();
+    let room = RoomName::new("r0");
+    let mut took = Vec::new();
+    for _ in 0..200 {
+        let start = Instant::now();
+        let from = ReadFrom::Since(Seq(i64::MAX - 1));
+        store.read(&room, &who, from, 10).await.unwrap();
+        let read = start.elapsed();
+        let start = Instant::now();
+        store.rooms(&who).await.unwrap();
+        took.push((read, start.elapsed()));
+    }
+    took.sort_unstable();
+    println!(
+        "    {messages} messages read in {:?} and {:?} of processor each, {} unread, an empty read \
+         {:?}, the rooms {:?} (p50); {} MiB",
+        whole / messages,
+        cpu / messages,
+        last[0].unread,
+        took[took.len() / 2].0,
+        took[took.len() / 2].1,
+        std::fs::metadata(path).unwrap().len() >> 20
     );
 }
 

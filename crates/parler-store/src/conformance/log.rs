@@ -5,7 +5,7 @@ use std::sync::Arc;
 use parler_protocol::{EndpointRef, Part, RoomName, Seq, StoredMessage};
 
 use super::story::{ALL_OF_IT, Story, T0, agent, together};
-use crate::{Append, Appended, LogEntry, PAGE_BYTES, ReadFrom};
+use crate::{Append, Appended, LogEntry, MAX_PAGE, PAGE_BYTES, ReadFrom};
 
 fn seqs(entries: &[LogEntry]) -> Vec<i64> {
     entries.iter().map(|entry| entry.seq.0).collect()
@@ -216,6 +216,24 @@ pub(super) async fn a_read_beyond_the_head_is_empty(s: &mut Story) {
         let page = s.read("r", &a, ReadFrom::Since(Seq(since))).await;
         assert!(page.entries.is_empty());
         assert_eq!(page.floor, Seq(since));
+    }
+}
+
+pub(super) async fn a_page_has_no_more_entries_than_any_page_may(s: &mut Story) {
+    let (a, room) = (agent(0), RoomName::new("r"));
+    s.open("r", &a).await;
+    let mut committing = Vec::new();
+    for _ in 0..=MAX_PAGE {
+        let queued = s.store.submit(s.draft("r", &a)).await;
+        committing.push(queued.unwrap());
+    }
+    for stored in together(committing).await {
+        stored.unwrap();
+    }
+    let all = ReadFrom::Since(Seq(0));
+    for (limit, entries) in [(MAX_PAGE - 1, MAX_PAGE - 1), (u32::MAX, MAX_PAGE)] {
+        let page = s.store.read(&room, &a, all, limit).await.unwrap().unwrap();
+        assert_eq!(page.entries.len(), entries as usize);
     }
 }
 

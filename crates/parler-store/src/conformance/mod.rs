@@ -132,6 +132,7 @@ cases! { ($)
         only_members_read
         a_read_begins_after_its_place_and_ends_at_its_limit
         a_read_beyond_the_head_is_empty
+        a_page_has_no_more_entries_than_any_page_may
         a_page_ends_at_its_bytes_but_not_before_its_first_entry
         a_late_joiner_reads_everything
         concurrent_appends_are_all_stored_once
