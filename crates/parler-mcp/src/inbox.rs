@@ -111,6 +111,12 @@ impl Batch {
         self.last().unwrap_or(0).max(self.pulled.cursor)
     }
 
+    /// Leaves what is beyond that place for the next reading.
+    pub(crate) fn end_at(&mut self, seq: i64) {
+        self.pulled.messages.retain(|message| message.seq <= seq);
+        self.pulled.cursor = seq;
+    }
+
     /// Also counts as read what was read by other means up to there.
     pub(crate) fn extend_to(&mut self, seq: i64) {
         self.pulled.cursor = self.pulled.cursor.max(seq);
@@ -133,6 +139,19 @@ impl Batch {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use parler_connector::{ClientOptions, Endpoint, Outgoing};
+    use parler_protocol::{Invite, Part, RoomKind};
+    use parler_testkit::{TestHub, keys};
+
+    fn channel(name: &str) -> Invite {
+        Invite {
+            kind: RoomKind::Channel,
+            room: Some(name.into()),
+            ttl_secs: None,
+            max_uses: None,
+            require_approval: false,
+        }
+    }
 
     #[test]
     fn what_was_shown_and_not_committed_is_hidden_and_nothing_else() {
@@ -144,6 +163,32 @@ mod tests {
         assert!(reader.hides(6) && reader.hides(9) && !reader.hides(10));
         // A hub whose cursor went back (it was set up anew) is believed.
         assert!(!reader.hides(5) && !reader.hides(1));
+    }
+
+    #[tokio::test]
+    async fn what_was_shown_when_the_hub_went_away_is_not_shown_again() {
+        let hub = TestHub::start().await;
+        let client = |n, name: &str| {
+            Client::new(ClientOptions::new(Endpoint::new(hub.url()), keys(n), name))
+        };
+        let (planner, webdev) = (client(1, "planner"), client(2, "webdev"));
+        let invited = planner.invite(channel("auth")).await.unwrap();
+        webdev.redeem(&invited.code).await.unwrap();
+        planner.send(Outgoing::text("auth", "one")).await.unwrap();
+        let inbox = Inbox::default();
+        let mut batch = inbox.unread(&webdev, "auth", 10).await.unwrap();
+        assert_eq!(batch.by_others(webdev.id().as_str()).count(), 1);
+        // Shown, and the hub cannot be told: nothing answers there.
+        batch.client = Client::new(ClientOptions::new(
+            Endpoint::new("ws://127.0.0.1:1"),
+            keys(2),
+            "x",
+        ));
+        batch.consume().await;
+        planner.send(Outgoing::text("auth", "two")).await.unwrap();
+        let batch = inbox.unread(&webdev, "auth", 10).await.unwrap();
+        let shown: Vec<_> = batch.pulled.messages.iter().map(|m| &m.parts[0]).collect();
+        assert_eq!(shown, [&Part::text("two")]);
     }
 
     #[test]

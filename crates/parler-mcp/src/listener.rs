@@ -61,7 +61,7 @@ struct Ear<'a> {
     asked_at: Option<Instant>,
     /// Unread messages of each room at the last look.
     unread: HashMap<String, u32>,
-    rings: JoinSet<()>,
+    rings: &'a mut JoinSet<()>,
 }
 
 impl Listener {
@@ -70,13 +70,15 @@ impl Listener {
         let mut session = self.tools.session.changes();
         let mut generations = self.tools.agent.generations();
         let mut pause = PAUSE.0;
+        // A ring waits for the host; it outlives an outage of the hub.
+        let mut rings = JoinSet::new();
         loop {
             if session.wait_for(Option::is_some).await.is_err() {
                 return;
             }
             generations.mark_unchanged();
             tokio::select! {
-                error = self.attend() => {
+                error = self.attend(&mut rings) => {
                     tracing::debug!(%error, "not listening");
                     if !error.passes() {
                         // Only another name, hub or session can change that.
@@ -94,12 +96,12 @@ impl Listener {
         }
     }
 
-    async fn attend(&self) -> ToolError {
+    async fn attend(&self, rings: &mut JoinSet<()>) -> ToolError {
         let client = match self.tools.agent.client().await {
             Ok(client) => client,
             Err(error) => return error,
         };
-        match Ear::new(self, client).attend().await {
+        match Ear::new(self, client, rings).attend().await {
             Ok(never) => match never {},
             Err(error) => error.into(),
         }
@@ -118,14 +120,14 @@ impl Listener {
 }
 
 impl<'a> Ear<'a> {
-    fn new(listener: &'a Listener, client: Client) -> Self {
+    fn new(listener: &'a Listener, client: Client, rings: &'a mut JoinSet<()>) -> Self {
         Ear {
             listener,
             client,
             members: HashMap::new(),
             asked_at: None,
             unread: HashMap::new(),
-            rings: JoinSet::new(),
+            rings,
         }
     }
 

@@ -38,6 +38,10 @@ pub(crate) async fn join(tools: &Tools, key: &str) {
 async fn try_join(tools: &Tools, key: &str) -> Result<String, ToolError> {
     let code = crate::tools::code_of(tools, key).await?;
     let until = Instant::now() + KEEP_TRYING;
+    let before = tools
+        .agent
+        .call(|client| async move { client.rooms().await })
+        .await;
     let room = loop {
         let tried = tools.agent.call(|client| {
             let code = code.as_str();
@@ -58,6 +62,10 @@ async fn try_join(tools: &Tools, key: &str) -> Result<String, ToolError> {
         sleep(PAUSE).await;
     };
     tools.enter(&room);
+    if before.is_ok_and(|rooms| rooms.iter().any(|known| known.name == room)) {
+        // Started again: nobody arrives who was there.
+        return Ok(room);
+    }
     let arrived = format!("{} joined the session", tools.agent.name());
     if let Err(error) = tools.send(Outgoing::text(&room, arrived)).await {
         tracing::debug!(%error, "nobody was told of the arrival");

@@ -164,12 +164,13 @@ impl Tools {
             .await
     }
 
-    /// The room that was named, else the active one; waits for the one that is being joined.
+    /// The room that was named, else the active one; waits while one is being joined, which may be
+    /// the one that was named.
     ///
     /// # Errors
     /// There is none.
     pub(crate) async fn room(&self, named: Option<&str>) -> Result<String, ToolError> {
-        if named.is_none() && self.session.active().is_none() {
+        if self.session.active().is_none() {
             let mut starting = self.starting.subscribe();
             // After that time the call says that no session is active, which is true.
             let _ = timeout(STARTUP_WAIT, starting.wait_for(|starting| !starting)).await;

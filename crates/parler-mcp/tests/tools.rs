@@ -194,6 +194,77 @@ async fn the_limit_says_that_more_is_waiting_and_reading_goes_on_in_order() {
 }
 
 #[tokio::test]
+async fn a_reading_has_an_end_and_what_is_beyond_stays_unread() {
+    let hub = TestHub::start().await;
+    let (mut host, planner, room) = pair(&hub).await;
+    for n in 0..3 {
+        let long = format!("word-{n};{}", "ż".repeat(60_000));
+        planner.send(Outgoing::text(&room, long)).await.unwrap();
+    }
+    let first = host
+        .ok("parler_recv", json!({"since": 0, "limit": 9}))
+        .await;
+    let next: i64 = first
+        .split("read again, up to ")
+        .nth(1)
+        .and_then(|rest| rest.split(';').next()?.parse().ok())
+        .unwrap();
+    assert!(first.contains("word-0;") && !first.contains("word-1;"));
+    let second = host
+        .ok("parler_recv", json!({"since": next, "limit": 9}))
+        .await;
+    assert!(second.contains("word-1;") && !second.contains("word-2;"));
+
+    for n in 3..103 {
+        let long = format!("word-{n};{}", "ż".repeat(1150));
+        planner.send(Outgoing::text(&room, long)).await.unwrap();
+    }
+    let mut seen = Vec::new();
+    for more in [true, false] {
+        let text = host.ok("parler_recv", json!({"limit": 1000})).await;
+        assert_eq!(text.contains("More is waiting"), more);
+        seen.extend((0..103).filter(|n| text.contains(&format!("word-{n};"))));
+    }
+    assert_eq!(seen, (0..103).collect::<Vec<_>>());
+}
+
+#[tokio::test]
+async fn approval_is_refused_where_nobody_could_be_admitted() {
+    let hub = TestHub::start().await;
+    let mut host = Host::start(&hub.url()).await;
+    let (text, failed) = host
+        .call(
+            "parler_open_session",
+            json!({"topic": "gated", "approval": true}),
+        )
+        .await;
+    // A hub that has the op opens the session, one that has not says so before anything is made.
+    if failed {
+        assert!(text.contains("without approval"), "{text}");
+        assert!(!host.ok("parler_rooms", json!({})).await.contains("gated"));
+    } else {
+        assert!(text.contains("waits until you admit it"), "{text}");
+    }
+}
+
+#[tokio::test]
+async fn a_key_of_a_room_that_is_no_session_joins_it_and_leaves_the_session_alone() {
+    let hub = TestHub::start().await;
+    let mut host = Host::start(&hub.url()).await;
+    let planner = peer(&hub.url(), 2, "planner");
+    let dm = planner.invite(direct()).await.unwrap();
+    let text = host
+        .ok("parler_join_session", json!({"key": dm.code}))
+        .await;
+    assert!(
+        text.starts_with("Joined room 'dm.") && text.contains("no session"),
+        "{text}"
+    );
+    let text = host.fails("parler_recv", json!({})).await;
+    assert!(text.contains("No session is active"), "{text}");
+}
+
+#[tokio::test]
 async fn own_messages_are_neither_shown_nor_unread() {
     let hub = TestHub::start().await;
     let (mut host, planner, room) = pair(&hub).await;

@@ -49,20 +49,23 @@ async fn wait_or_answer(host: &mut Host, room: &str, token: &str) -> Result<i64,
     }
 }
 
-/// Whether the agent's messages are unread on the hub, as another process of it sees it.
-async fn unread(hub: &TestHub, room: &str) -> usize {
-    let again = peer(&hub.url(), common::WEBDEV, "webdev");
+/// Messages by others that the hub counts as unread, as another process of the agent sees it.
+async fn unread(again: &Client, room: &str) -> usize {
     let pulled = again.pull(room, Read::Unread { limit: 50 }).await.unwrap();
     let others = |m: &&parler_protocol::StoredMessage| m.from.id != again.id().as_str();
     pulled.messages.iter().filter(others).count()
 }
 
-/// Until the hub has stored what was shown as read.
+/// Another process of the server's agent.
+fn again(hub: &TestHub) -> Client {
+    peer(&hub.url(), common::WEBDEV, "webdev")
+}
+
+/// Until the hub knows that what was shown was read.
 async fn read_on_hub(hub: &TestHub, room: &str) {
-    let until = Instant::now() + common::SOON;
-    while unread(hub, room).await > 0 {
+    let (again, until) = (again(hub), Instant::now() + common::SOON);
+    while unread(&again, room).await > 0 {
         assert!(Instant::now() < until, "the cursor moves");
-        tokio::task::yield_now().await;
     }
 }
 
@@ -98,7 +101,7 @@ async fn a_cancelled_wait_gets_no_answer_and_consumes_nothing() {
             .await
             .is_none()
     );
-    assert_eq!(unread(&hub, &room).await, 1);
+    assert_eq!(unread(&again(&hub), &room).await, 1);
     let text = host.ok("parler_recv", json!({})).await;
     assert!(text.contains("kept"), "{text}");
     // Cancelling what is over, and what never was, changes nothing.
@@ -214,7 +217,7 @@ async fn the_end_of_input_ends_a_wait_and_the_server_within_two_seconds() {
     wait(&mut host, &room, "w").await;
     let took = host.close().await;
     assert!(took < Duration::from_secs(2), "{took:?}");
-    assert_eq!(unread(&hub, &room).await, 0);
+    assert_eq!(unread(&again(&hub), &room).await, 0);
 }
 
 #[tokio::test]

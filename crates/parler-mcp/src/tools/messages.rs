@@ -27,6 +27,9 @@ const DEFAULT_LIMIT: u32 = 30;
 const MAX_LIMIT: u32 = 1000;
 /// Messages of others that come back with a send.
 const WITH_A_SEND: u32 = 10;
+/// Characters of one reading; what is beyond is read with the next call. A model's context is
+/// small against a room.
+const MAX_CHARS: usize = 100_000;
 /// Mentions that are taken from one text.
 const MAX_MENTIONS: usize = 16;
 
@@ -244,14 +247,17 @@ async fn arrives(
 }
 
 /// The messages of a batch by others, as an answer that consumes them.
-fn show(tools: &Tools, batch: Batch, limit: u32) -> Reply {
+fn show(tools: &Tools, mut batch: Batch, limit: u32) -> Reply {
     let me = tools.agent.id();
     let messages: Vec<_> = batch.by_others(&me).cloned().collect();
     let full = u32::try_from(batch.pulled.messages.len()).unwrap_or(u32::MAX) >= limit;
-    let cursor = batch.last().unwrap_or(batch.pulled.cursor);
-    let (banner, mut body) = text_of(tools, &messages, Some(BODY_CHARS));
-    body.push_str(&format!("\n— cursor at {cursor} —"));
-    if full {
+    let reading = Reading::of(tools, &messages, Some(BODY_CHARS));
+    if let Some(last) = reading.cut_after {
+        batch.end_at(last);
+    }
+    let cut = reading.cut_after.is_some();
+    let mut body = format!("{}\n— cursor at {} —", reading.body, batch.end());
+    if full || cut {
         body.push_str("\nMore is waiting: call parler_recv again.");
     }
     if let Some(holder) = tools.consumer.other(&batch.pulled.room) {
@@ -260,13 +266,13 @@ fn show(tools: &Tools, batch: Batch, limit: u32) -> Reply {
         ));
     }
     Reply {
-        banner,
+        banner: reading.banner,
         body,
         batch: Some(batch),
     }
 }
 
-/// Reads again. Nothing is consumed, and nothing is cut.
+/// Reads again. Nothing is consumed, and no message is cut.
 async fn again(tools: &Tools, room: &str, seq: i64, limit: u32) -> Result<Reply, ToolError> {
     let read = Read::Since { seq, limit };
     let pulled = tools
@@ -277,15 +283,16 @@ async fn again(tools: &Tools, room: &str, seq: i64, limit: u32) -> Result<Reply,
         let room = safe::token(room);
         return Ok(Reply::text(format!("(nothing in '{room}' after {seq})")));
     }
-    let (banner, mut body) = text_of(tools, &pulled.messages, None);
-    let banner = match banner {
+    let reading = Reading::of(tools, &pulled.messages, None);
+    let banner = match reading.banner {
         Some(_) => unread_banner(tools, room, &pulled).await,
         None => None,
     };
-    body.push_str(&format!(
-        "\n— read again, up to {}; what is unread stays unread —",
-        pulled.cursor
-    ));
+    let end = reading.cut_after.unwrap_or(pulled.cursor);
+    let body = format!(
+        "{}\n— read again, up to {end}; what is unread stays unread —",
+        reading.body
+    );
     Ok(Reply {
         banner,
         body,
@@ -307,28 +314,43 @@ async fn unread_banner(tools: &Tools, room: &str, pulled: &Pulled) -> Option<Str
         .filter(|m| m.seq >= first)
         .cloned()
         .collect();
-    text_of(tools, &unread, None).0
+    Reading::of(tools, &unread, None).banner
 }
 
-/// Banner and body of messages, all in one frame.
-fn text_of(
-    tools: &Tools,
-    messages: &[StoredMessage],
-    body_chars: Option<usize>,
-) -> (Option<String>, String) {
-    let frame = Frame::new();
-    let voice = Voice::Model {
-        frame: &frame,
-        body_chars: body_chars.filter(|_| !tools.verbose),
-    };
-    let banner = tools.as_me(|me| render::banner(messages, me, &voice));
-    let mut lines = vec![frame.notice()];
-    lines.extend(
-        messages
-            .iter()
-            .map(|message| render::message(message, &voice)),
-    );
-    (banner, lines.join("\n"))
+/// Messages as text, all in one frame.
+struct Reading {
+    banner: Option<String>,
+    body: String,
+    /// The last message that is in it, when it has not all of them.
+    cut_after: Option<i64>,
+}
+
+impl Reading {
+    fn of(tools: &Tools, messages: &[StoredMessage], body_chars: Option<usize>) -> Self {
+        let frame = Frame::new();
+        let voice = Voice::Model {
+            frame: &frame,
+            body_chars: body_chars.filter(|_| !tools.verbose),
+        };
+        let mut lines = vec![frame.notice()];
+        let mut chars = 0;
+        for message in messages {
+            let line = render::message(message, &voice);
+            chars += line.chars().count();
+            // The first one always goes: a message longer than a reading has to be read somehow.
+            if chars > MAX_CHARS && lines.len() > 1 {
+                break;
+            }
+            lines.push(line);
+        }
+        let shown = &messages[..lines.len() - 1];
+        let all = shown.len() == messages.len();
+        Reading {
+            banner: tools.as_me(|me| render::banner(shown, me, &voice)),
+            body: lines.join("\n"),
+            cut_after: shown.last().filter(|_| !all).map(|message| message.seq),
+        }
+    }
 }
 
 /// The room that a target is, before anything was sent to it; `None` when only the hub can say.

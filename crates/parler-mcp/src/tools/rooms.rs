@@ -85,7 +85,7 @@ fn room_line(room: &RoomInfo, active: Option<&str>) -> String {
 }
 
 async fn roster(tools: &Tools, args: RosterArgs) -> Result<Reply, ToolError> {
-    let room = tools.session.room(args.room.as_deref())?;
+    let room = tools.room(args.room.as_deref()).await?;
     let members = super::target::members(tools, &room).await?;
     let detail = args.detail.unwrap_or(false);
     let me = tools.agent.id();

@@ -6,7 +6,8 @@ use parler_connector::config::new_name;
 use parler_connector::render::CONTEXT_MARK;
 use parler_connector::{Outgoing, Redeemed, safe};
 use parler_protocol::{
-    ClientFrame, Invite, Invited, MintWatch, RoomKind, ServerFrame, clean, limits, links,
+    ClientFrame, Invite, Invited, Joined, MintWatch, RoomKind, RoomOp, ServerFrame, clean, limits,
+    links,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -128,6 +129,9 @@ fn backlog_word<'de, D: serde::Deserializer<'de>>(d: D) -> Result<Option<Backlog
 struct CloseArgs {}
 
 async fn open(tools: &Tools, args: OpenArgs) -> Result<Reply, ToolError> {
+    if args.approval == Some(true) {
+        can_admit(tools).await?;
+    }
     introduce(tools, args.name.as_deref(), args.role.as_deref())?;
     let ttl_secs = args
         .ttl_secs
@@ -188,6 +192,25 @@ fn opened(tools: &Tools, invited: &Invited, approval: bool) -> Vec<String> {
     lines
 }
 
+/// Asks the hub whether it lets an owner admit joiners. A session that needs it on a hub without
+/// it could never be joined.
+async fn can_admit(tools: &Tools) -> Result<(), ToolError> {
+    let frame = ClientFrame::JoinRequests(RoomOp { room: "_".into() });
+    let asked = tools.agent.call(|client| {
+        let frame = frame.clone();
+        async move { client.request(frame).await }
+    });
+    match asked.await {
+        Err(error) if error.unsupported() => Err(ToolError::refused(
+            "this hub does not let you admit joiners yet; open the session without approval, and \
+             give its key only to those who may join",
+        )),
+        // That it is not my room was to be expected.
+        Err(error) if error.passes() => Err(error),
+        _ => Ok(()),
+    }
+}
+
 async fn say_context(tools: &Tools, room: &str, context: &str) -> Result<(), ToolError> {
     let seed = format!("{CONTEXT_MARK} (from {}):\n{context}", tools.agent.name());
     tools.send(Outgoing::text(room, seed)).await.map(drop)
@@ -226,7 +249,17 @@ pub(crate) async fn join(
         .wait_secs
         .map(|secs| Duration::from_secs(secs).min(super::messages::MAX_WAIT));
     let room = match redeem(tools, &code, wait, cx).await? {
-        Redeemed::Joined(joined) => joined.room,
+        Redeemed::Joined(Joined {
+            room,
+            kind: RoomKind::Channel,
+        }) => room,
+        Redeemed::Joined(Joined { room, kind }) => {
+            let room = safe::token(&room);
+            return Ok(Reply::text(format!(
+                "Joined room '{room}' ({kind}), which is no session: read it with parler_recv \
+                 {{\"room\": \"{room}\"}}, talk with parler_send {{\"room\": \"{room}\", \"text\": …}}."
+            )));
+        }
         Redeemed::Pending { room } => {
             return Ok(Reply::text(format!(
                 "Asked to join '{}': the request is sent, waiting for approval by the owner. \

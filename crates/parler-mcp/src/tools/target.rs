@@ -26,7 +26,7 @@ pub(crate) async fn resolve(
 ) -> Result<Target, ToolError> {
     match (room, to, service) {
         (room, None, None) => Ok(Target::Room {
-            room: tools.session.room(room)?,
+            room: tools.room(room).await?,
         }),
         (None, Some(to), None) => Ok(Target::Dm {
             agent: agent(tools, to).await?,

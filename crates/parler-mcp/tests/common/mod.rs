@@ -12,9 +12,7 @@ use parler_connector::{Client, ClientOptions, Endpoint, Timeouts};
 use parler_mcp::{McpError, McpOptions, serve};
 use parler_testkit::keys;
 use serde_json::{Value, json};
-use tokio::io::{
-    AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, Lines, ReadHalf, WriteHalf,
-};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, Lines};
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout};
@@ -45,8 +43,8 @@ pub fn peer(url: &str, n: u8, name: &str) -> Client {
 
 /// The host's end of a server.
 pub struct Host {
-    input: Option<WriteHalf<DuplexStream>>,
-    output: Lines<BufReader<ReadHalf<DuplexStream>>>,
+    input: Option<DuplexStream>,
+    output: Lines<BufReader<DuplexStream>>,
     aside: VecDeque<Value>,
     next_id: i64,
     server: JoinHandle<Result<(), McpError>>,
@@ -72,10 +70,9 @@ impl Host {
 
     /// Starts a server and says nothing to it.
     pub fn serve(options: McpOptions) -> Host {
-        let (ours, theirs) = tokio::io::duplex(1 << 20);
-        let (input, output) = tokio::io::split(theirs);
+        let (to, input) = tokio::io::duplex(1 << 20);
+        let (output, from) = tokio::io::duplex(1 << 20);
         let server = tokio::spawn(serve(options, input, output));
-        let (from, to) = tokio::io::split(ours);
         Host {
             input: Some(to),
             output: BufReader::new(from).lines(),
@@ -218,20 +215,22 @@ impl Host {
     /// Closes the input; how long the server took to end.
     pub async fn close(mut self) -> Duration {
         let closed = Instant::now();
-        self.shut_input().await;
-        timeout(SOON, &mut self.server)
-            .await
-            .expect("the server ends")
-            .unwrap()
-            .unwrap();
+        self.shut_input();
+        self.ended().await;
         closed.elapsed()
     }
 
     /// Closes the input and keeps the output open: what still comes.
-    pub async fn shut_input(&mut self) {
-        if let Some(mut input) = self.input.take() {
-            input.shutdown().await.unwrap();
-        }
+    pub fn shut_input(&mut self) {
+        self.input = None;
+    }
+
+    /// Closes the output and keeps the input open; what the server sees is a broken pipe.
+    pub async fn shut_output(mut self) {
+        let (gone, _) = tokio::io::duplex(1);
+        self.output = BufReader::new(gone).lines();
+        self.post("ping", json!({})).await;
+        self.ended().await;
     }
 
     /// Waits for the server's end.
