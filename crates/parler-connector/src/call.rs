@@ -13,7 +13,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::demux::{Actor, Ask, CLOSE_TIMEOUT, Failure, Order, QUEUE, Reached};
 use crate::error::ClientError;
-use crate::link::{Answer, Request};
+use crate::link::{Answer, Request, kind_of};
 use crate::reconnect::idempotent;
 use crate::shared::Shared;
 
@@ -135,8 +135,9 @@ impl Caller {
         budget: Budget,
     ) -> Result<ServerFrame, ClientError> {
         let request = Request::new(frame)?;
-        let mut first_try = true;
+        let mut cause = None;
         loop {
+            let first_try = cause.is_none();
             let failure = match self.attempt(Some(&request), budget, first_try).await {
                 Ok(Some(answer)) => return answer.into_frame(request.op),
                 Ok(None) => return Err(ClientError::Stopped),
@@ -150,10 +151,14 @@ impl Caller {
             // Nobody there from the beginning is an error at once: most likely the address is
             // wrong or the hub was never started.
             let outage = failure.error.is_outage() && self.shared.known_good.is_set();
-            if !(safe && outage && Instant::now() < budget.deadline) {
-                return Err(failure.error);
+            if safe && outage && Instant::now() < budget.deadline {
+                cause = Some(failure.error);
+                continue;
             }
-            first_try = false;
+            // A last try that was cut off says less than what the one before came to.
+            let cut_off = failure.reached == Reached::Nothing
+                && matches!(failure.error, ClientError::TimedOut { .. });
+            return Err(cause.filter(|_| cut_off).unwrap_or(failure.error));
         }
     }
 
@@ -229,11 +234,8 @@ fn stopped() -> Failure {
 
 /// For a reply whose type fits the op and is none of those that the caller can use.
 pub(crate) fn unexpected(what: &'static str, reply: &ServerFrame) -> ClientError {
-    // Only the kind: the content may be large and is not ours to repeat.
-    let got = format!("{reply:?}");
-    let kind = got.split(['(', '{', ' ']).next().unwrap_or_default();
     ClientError::Unexpected {
         what,
-        got: format!("a {kind} frame"),
+        got: format!("a {} frame", kind_of(reply)),
     }
 }

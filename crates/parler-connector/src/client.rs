@@ -129,13 +129,13 @@ impl Client {
     /// refuses, and reading now and then has to do ([`Client::wait`] does that by itself).
     ///
     /// # Errors
-    /// As every call; a refusal is no error.
+    /// As every call; a refusal is one only when it may pass, like that of a rate limit.
     pub async fn subscribe(&self) -> Result<bool, ClientError> {
         let wakes = (!self.shared().options.wakes).then_some(false);
         let subscribe = Subscribe { turns: None, wakes };
         match self.request(ClientFrame::Subscribe(subscribe)).await {
             Ok(_) => Ok(true),
-            Err(ClientError::Refused { .. }) => Ok(false),
+            Err(error @ ClientError::Refused { .. }) if !error.retryable() => Ok(false),
             Err(error) => Err(error),
         }
     }

@@ -12,7 +12,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep_until};
 
 use crate::error::ClientError;
-use crate::link::{Answer, Link, Request};
+use crate::link::{Answer, Link, Request, kind_of, refused};
 use crate::reconnect::{Gate, is_final};
 use crate::shared::{Bell, Shared};
 use crate::transport::Heard;
@@ -145,7 +145,7 @@ impl Actor {
             Heard::Frame(frame, _) => {
                 // Nobody asked, so it is nobody's reply; most often the hub says why it is about
                 // to end the connection.
-                tracing::debug!(?frame, "ignoring a reply to nothing");
+                tracing::debug!(kind = kind_of(&frame), "ignoring a reply to nothing");
             }
             Heard::Unreadable(_) | Heard::Nothing => {}
         }
@@ -214,6 +214,11 @@ impl Actor {
         if let Some(subscription) = self.subscription.clone() {
             let answer = self.exchange(&subscription, limit).await?;
             self.note(&subscription, &answer);
+            if let Some(passing) = passing_refusal(&answer) {
+                // Without pushes a subscriber is deaf: better a new try than that.
+                self.lost(passing.clone());
+                return Err(passing);
+            }
         }
         self.shared.ring(Bell::Reconnected);
         Ok(())
@@ -254,6 +259,7 @@ impl Actor {
                 self.subscription = Some(request.clone());
                 self.shared.subscribed.set(true);
             }
+            ("subscribe", ServerFrame::Error(_)) if passing_refusal(answer).is_some() => {}
             ("subscribe", ServerFrame::Error(_)) | ("unsubscribe", ServerFrame::Unsubscribed) => {
                 self.subscription = None;
                 self.shared.subscribed.set(false);
@@ -261,6 +267,17 @@ impl Actor {
             ("presence", ServerFrame::PresenceOk) => self.shared.note_presence(request.clone()),
             _ => {}
         }
+    }
+}
+
+/// The refusal that an answer is, when the same request may be taken a little later.
+fn passing_refusal(answer: &Answer) -> Option<ClientError> {
+    let Answer::Frame(frame) = answer else {
+        return None;
+    };
+    match &**frame {
+        ServerFrame::Error(error) => Some(refused(error.clone())).filter(ClientError::retryable),
+        _ => None,
     }
 }
 

@@ -232,6 +232,28 @@ impl Link {
     }
 }
 
+/// The kind of a frame, for logs and errors: what it holds is not ours to repeat, and may be long.
+pub(crate) fn kind_of(frame: &ServerFrame) -> String {
+    /// Takes what is written up to the first bracket, and stops the writer there.
+    struct Head(String);
+    impl std::fmt::Write for Head {
+        fn write_str(&mut self, text: &str) -> std::fmt::Result {
+            match text.split_once('(') {
+                None => self.0.push_str(text),
+                Some((head, _)) => {
+                    self.0.push_str(head);
+                    return Err(std::fmt::Error);
+                }
+            }
+            Ok(())
+        }
+    }
+    let mut head = Head(String::new());
+    // Stopping it is how it works.
+    let _ = std::fmt::write(&mut head, format_args!("{frame:?}"));
+    head.0
+}
+
 /// Whether a reply can belong to a request: the table of the contract.
 fn answers(op: &str, reply: &ServerFrame) -> bool {
     use ServerFrame as S;
@@ -331,6 +353,16 @@ mod tests {
             assert!(closed(code).is_outage(), "{code}");
         }
         assert!(!closed(1009).retryable());
+    }
+
+    #[test]
+    fn a_frame_is_named_without_what_it_holds() {
+        let joined = parler_protocol::Joined {
+            room: "secret-room".into(),
+            kind: parler_protocol::RoomKind::Channel,
+        };
+        assert_eq!(kind_of(&ServerFrame::Joined(joined)), "Joined");
+        assert_eq!(kind_of(&ServerFrame::Pong), "Pong");
     }
 
     #[test]

@@ -352,7 +352,8 @@ async fn answering_tcp(text: String) -> String {
 #[tokio::test]
 async fn a_port_where_nothing_listens_is_an_error_at_once() {
     let hub = FakeHub::answering(|_, _| vec![]).await;
-    let url = format!("parler://{}", hub.stop().await);
+    let place = hub.stop().await;
+    let url = format!("parler://{}", place.addr);
     let started = Instant::now();
     for client in [Client::new(options(&url)), Client::new(with_secret(&url))] {
         let refused = client.rooms().await.unwrap_err();

@@ -115,13 +115,13 @@ async fn a_call_outlives_a_hub_restart() {
     let hub = FakeHub::answering(|_, frame| vec![usual(frame)]).await;
     let client = client_of(&hub).await;
     client.ping().await.unwrap();
-    let addr = hub.stop().await;
+    let place = hub.stop().await;
     let call = tokio::spawn({
         let client = client.clone();
         async move { client.send(Outgoing::text("r", "hi")).await }
     });
     tokio::time::sleep(Duration::from_millis(300)).await;
-    let hub = FakeHub::start_at(addr, |mut conn: Conn| async move {
+    let hub = FakeHub::start_at(place, |mut conn: Conn| async move {
         conn.login().await;
         while let Some(frame) = conn.hear().await {
             conn.say(usual(&frame)).await;
@@ -138,7 +138,7 @@ async fn a_hub_that_stays_away_is_an_error_within_the_time_of_a_call() {
     let mut options = options(&hub.url());
     options.timeouts.request = Duration::from_millis(800);
     let client = Client::connect(options).await.unwrap();
-    let addr = hub.stop().await;
+    let place = hub.stop().await;
     let started = Instant::now();
     let failed = client.send(Outgoing::text("r", "hi")).await.unwrap_err();
     assert!(started.elapsed() < Duration::from_millis(1200));
@@ -149,7 +149,7 @@ async fn a_hub_that_stays_away_is_an_error_within_the_time_of_a_call() {
     assert!(failed.retryable());
 
     // As soon as the hub is back, so is the client.
-    let hub = FakeHub::start_at(addr, |mut conn: Conn| async move {
+    let hub = FakeHub::start_at(place, |mut conn: Conn| async move {
         conn.login().await;
         while let Some(frame) = conn.hear().await {
             conn.say(usual(&frame)).await;
@@ -300,6 +300,31 @@ async fn a_refused_subscription_is_told_and_not_tried_again() {
     assert!(!client.subscribe().await.unwrap());
     client.ping().await.unwrap();
     assert_eq!(hub.of("subscribe").len(), 1);
+}
+
+#[tokio::test]
+async fn a_subscription_that_is_refused_for_a_moment_after_a_reconnect_comes_back() {
+    let hub = FakeHub::start(|mut conn: Conn| async move {
+        conn.login().await;
+        let subscribe = conn.hear().await.unwrap_or(json!({"op":"ping"}));
+        match conn.n {
+            0 => conn.say(usual(&subscribe)).await,
+            1 => {
+                conn.say(error(Some("rate_limited"), "slow down")).await;
+                conn.hold().await;
+            }
+            _ => {
+                conn.say(usual(&subscribe)).await;
+                conn.say(delivery(3)).await;
+                conn.hold().await;
+            }
+        }
+    })
+    .await;
+    let client = client_of(&hub).await;
+    client.subscribe().await.unwrap();
+    let push = timeout(PATIENCE, client.next_push()).await;
+    assert_eq!(push.expect("pushes come again").seq, 3);
 }
 
 #[tokio::test]

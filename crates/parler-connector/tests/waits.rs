@@ -61,15 +61,16 @@ impl Room {
 
     /// A hub with this one room. It parks, pushes, or does neither.
     async fn hub(&self, parks: bool, pushes: bool) -> FakeHub {
-        self.hub_at("127.0.0.1:0", parks, pushes).await
+        FakeHub::start(self.script(parks, pushes)).await
     }
 
-    async fn hub_at(&self, addr: &str, parks: bool, pushes: bool) -> FakeHub {
+    fn script(
+        &self,
+        parks: bool,
+        pushes: bool,
+    ) -> impl Fn(Conn) -> futures_util::future::BoxFuture<'static, ()> + use<> {
         let room = self.clone();
-        FakeHub::start_at(addr.parse().unwrap(), move |conn: Conn| {
-            room.clone().serve(conn, parks, pushes)
-        })
-        .await
+        move |conn: Conn| Box::pin(room.clone().serve(conn, parks, pushes))
     }
 
     async fn serve(self, mut conn: Conn, parks: bool, pushes: bool) {
@@ -288,9 +289,9 @@ async fn a_wait_outlives_a_hub_restart() {
             parked(hub) == usize::from(!subscribe) && !hub.of("pull").is_empty()
         })
         .await;
-        let addr = hub.stop().await;
+        let place = hub.stop().await;
         tokio::time::sleep(Duration::from_millis(200)).await;
-        let hub = room.hub_at(&addr.to_string(), true, true).await;
+        let hub = FakeHub::start_at(place, room.script(true, true)).await;
         hub.until("a new login", |hub| hub.of("hello").len() >= 2)
             .await;
         room.append(8);
@@ -303,7 +304,7 @@ async fn a_wait_that_ends_in_an_outage_says_so() {
     let room = Room::new();
     let hub = room.hub(true, true).await;
     let client = Client::connect(options(&hub.url())).await.unwrap();
-    hub.stop().await;
+    let _place = hub.stop().await;
     let started = Instant::now();
     let failed = client
         .wait("r", 10, Duration::from_secs(3))

@@ -12,7 +12,7 @@ use std::time::Duration;
 use futures_util::{SinkExt, StreamExt};
 use parler_identity::KeyPair;
 use serde_json::{Value, json};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio_tungstenite::tungstenite::Message;
@@ -35,6 +35,12 @@ pub struct FakeHub {
     pub addr: SocketAddr,
     record: Arc<Record>,
     task: tokio::task::JoinHandle<()>,
+}
+
+/// Where a hub was: a port at which nobody listens.
+pub struct Place {
+    pub addr: SocketAddr,
+    _held: TcpSocket,
 }
 
 /// What a hub has seen.
@@ -60,16 +66,25 @@ impl FakeHub {
         F: Fn(Conn) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = ()> + Send + 'static,
     {
-        Self::start_at("127.0.0.1:0".parse().unwrap(), script).await
+        Self::serve(TcpListener::bind("127.0.0.1:0").await.unwrap(), script)
     }
 
-    /// Starts a hub at a given address, for example where another one was.
-    pub async fn start_at<F, Fut>(addr: SocketAddr, script: F) -> Self
+    /// Starts a hub where another one was.
+    pub async fn start_at<F, Fut>(place: Place, script: F) -> Self
     where
         F: Fn(Conn) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = ()> + Send + 'static,
     {
-        let listener = TcpListener::bind(addr).await.unwrap();
+        let addr = place.addr;
+        drop(place);
+        Self::serve(TcpListener::bind(addr).await.unwrap(), script)
+    }
+
+    fn serve<F, Fut>(listener: TcpListener, script: F) -> Self
+    where
+        F: Fn(Conn) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = ()> + Send + 'static,
+    {
         let addr = listener.local_addr().unwrap();
         let record = Arc::new(Record::default());
         let seen = record.clone();
@@ -149,14 +164,20 @@ impl FakeHub {
             .unwrap_or_else(|_| panic!("never happened: {what}; seen: {:?}", self.frames()));
     }
 
-    /// Ends the hub with all its connections, abruptly.
-    pub async fn stop(self) -> SocketAddr {
-        let addr = self.addr;
+    /// Ends the hub with all its connections, abruptly. Its port stays taken, so that no hub of
+    /// another test appears there.
+    pub async fn stop(self) -> Place {
         self.task.abort();
         while !self.task.is_finished() {
             tokio::task::yield_now().await;
         }
-        addr
+        let held = TcpSocket::new_v4().unwrap();
+        held.set_reuseaddr(true).unwrap();
+        held.bind(self.addr).unwrap();
+        Place {
+            addr: self.addr,
+            _held: held,
+        }
     }
 }
 
