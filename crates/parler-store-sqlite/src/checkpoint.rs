@@ -13,7 +13,9 @@
 //!    has even [`FULL_PAGES`], the disk cannot follow: the writer waits for the thread and folds
 //!    however much is left. So the log stays bounded (unless some other program keeps reading from
 //!    it: SQLite never takes a log away from a reader).
-//! 3. A closing store folds everything and leaves no log behind.
+//! 3. When a transaction failed, the writer folds at once: if the disk is full, the space of the log
+//!    is the only one that there is, and a log that was folded starts over.
+//! 4. A closing store folds everything and leaves no log behind.
 //!
 //! The folding connection never runs a statement that changes anything (`query_only`).
 
@@ -85,15 +87,15 @@ impl Checkpoints {
         })
     }
 
-    /// Looks at the log after a commit, and has it folded when it is time.
-    pub(crate) fn after_commit(&mut self, conn: &Connection) {
+    /// Looks at the log after a transaction, and has it folded when it is time.
+    pub(crate) fn after_transaction(&mut self, conn: &Connection, failed: bool) {
         let Some(log) = checkpoint(conn, "PRAGMA wal_checkpoint(NOOP)") else {
             return;
         };
         if self.folding && !self.thread_is_done(log.pages >= FULL_PAGES) {
             return;
         }
-        match what_to_do(log) {
+        match what_to_do(log, failed) {
             Action::Nothing => {}
             // Refused: the thread is gone, and the writer folds once the log has its full length.
             Action::Ring => {
@@ -144,13 +146,13 @@ enum Action {
     Fold,
 }
 
-fn what_to_do(log: Log) -> Action {
+fn what_to_do(log: Log, failed: bool) -> Action {
     let rest = log.pages - log.folded;
     let long = log.pages >= RESTART_PAGES;
     if rest == 0 {
         // The next commit starts the log over by itself.
         Action::Nothing
-    } else if log.pages >= FULL_PAGES || (long && rest <= REST_PAGES) {
+    } else if failed || log.pages >= FULL_PAGES || (long && rest <= REST_PAGES) {
         Action::Fold
     } else if long || rest >= FOLD_PAGES {
         Action::Ring
@@ -190,7 +192,15 @@ mod tests {
             (FULL_PAGES, 0, Action::Fold),
         ] {
             let log = Log { pages, folded };
-            assert_eq!(what_to_do(log), expected, "{log:?}");
+            assert_eq!(what_to_do(log, false), expected, "{log:?}");
+        }
+    }
+
+    #[test]
+    fn a_failure_has_whatever_there_is_folded() {
+        for (folded, expected) in [(0, Action::Fold), (9, Action::Fold), (10, Action::Nothing)] {
+            let log = Log { pages: 10, folded };
+            assert_eq!(what_to_do(log, true), expected, "{log:?}");
         }
     }
 }

@@ -55,13 +55,14 @@ pub(crate) fn prepare_writer(
             ),
         });
     }
+    // As numbers, because that is how SQLite tells them back.
     let synchronous = match durability {
-        Durability::Full => "FULL",
-        Durability::Normal => "NORMAL",
+        Durability::Full => 2,
+        Durability::Normal => 1,
     };
-    set(conn, "synchronous", synchronous)?;
-    set(conn, "foreign_keys", "ON")?;
-    set(conn, "wal_autocheckpoint", 0)?;
+    insist(conn, path, "synchronous", synchronous)?;
+    insist(conn, path, "foreign_keys", 1)?;
+    insist(conn, path, "wal_autocheckpoint", 0)?;
     set(conn, "journal_size_limit", LOG_FILE_BYTES)?;
     set(conn, "cache_size", -WRITER_CACHE_KIB)?;
     set(conn, "temp_store", "MEMORY")?;
@@ -102,6 +103,21 @@ fn open(path: &Path, flags: OpenFlags) -> Result<Connection, StoreError> {
     Ok(conn)
 }
 
+/// Sets a pragma that the store's promises rest on, and makes sure that it took.
+fn insist(conn: &Connection, path: &Path, pragma: &str, value: i64) -> Result<(), StoreError> {
+    set(conn, pragma, value)?;
+    let now: i64 = conn
+        .pragma_query_value(None, pragma, |row| row.get(0))
+        .map_err(sql)?;
+    if now != value {
+        return Err(StoreError::Open {
+            path: path.to_owned(),
+            reason: format!("SQLite keeps {pragma} at {now} instead of {value}"),
+        });
+    }
+    Ok(())
+}
+
 fn set(conn: &Connection, pragma: &str, value: impl rusqlite::ToSql) -> Result<(), StoreError> {
     // Some pragmas answer with the new value, some do not: ignore it either way.
     conn.pragma_update(None, pragma, value).map_err(sql)
@@ -113,4 +129,40 @@ fn set(conn: &Connection, pragma: &str, value: impl rusqlite::ToSql) -> Result<(
 )]
 fn sql(error: rusqlite::Error) -> StoreError {
     store_error(&error)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_durability_is_its_own_setting() {
+        let folder = tempfile::tempdir().unwrap();
+        for (durability, expected) in [(Durability::Full, 2), (Durability::Normal, 1)] {
+            let path = folder.path().join(format!("{expected}"));
+            let conn = writer(&path).unwrap();
+            prepare_writer(&conn, &path, durability).unwrap();
+            let set: (String, i64, i64) = conn
+                .query_row(
+                    "SELECT journal_mode, synchronous, foreign_keys
+                        FROM pragma_journal_mode, pragma_synchronous, pragma_foreign_keys",
+                    [],
+                    |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)),
+                )
+                .unwrap();
+            assert_eq!(set, ("wal".to_owned(), expected, 1));
+        }
+    }
+
+    #[test]
+    fn a_reader_and_the_folder_cannot_write() {
+        let folder_path = tempfile::tempdir().unwrap();
+        let path = folder_path.path().join("hub.sqlite");
+        let conn = writer(&path).unwrap();
+        prepare_writer(&conn, &path, Durability::Full).unwrap();
+        conn.execute_batch("CREATE TABLE t (x)").unwrap();
+        for conn in [reader(&path).unwrap(), folder(&path).unwrap()] {
+            assert!(conn.execute_batch("INSERT INTO t VALUES (1)").is_err());
+        }
+    }
 }

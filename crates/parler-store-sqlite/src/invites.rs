@@ -222,3 +222,87 @@ fn ask(conn: &Connection, room: i64, agent: i64, now: i64) -> rusqlite::Result<(
     conn.prepare_cached(INSERT)?.execute([room, agent, now])?;
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    //! What the trait cannot show yet: it has no way to decide on a request.
+
+    use std::sync::Arc;
+
+    use parler_protocol::RoomKind;
+    use parler_store::Store;
+
+    use super::*;
+    use crate::{Durability, OpenOptions, SqliteStore};
+
+    const GATED: CodeHash = [1; 32];
+    const OPEN: CodeHash = [2; 32];
+
+    /// A room with a gated and an open code, and somebody who waits at its gate.
+    async fn waiting() -> (SqliteStore, AgentId) {
+        let store = SqliteStore::open(OpenOptions {
+            path: None,
+            durability: Durability::Normal,
+            sink: Arc::new(()),
+            lock_note: "a test".into(),
+        })
+        .unwrap();
+        for code in [GATED, OPEN] {
+            let invite = NewInvite {
+                agent: AgentId::trusted("UA"),
+                kind: RoomKind::Channel,
+                room: RoomName::new("r"),
+                verbatim: None,
+                code,
+                id: format!("invite-{}", code[0]),
+                expires_at: 100,
+                max_uses: 10,
+                gated: code == GATED,
+                max_owned_rooms: 10,
+                now: 0,
+            };
+            store.invite(invite).await.unwrap();
+        }
+        let asks = AgentId::trusted("UB");
+        store.redeem(GATED, &asks, 0).await.unwrap();
+        (store, asks)
+    }
+
+    async fn requests(store: &SqliteStore) -> i64 {
+        let count = |tx: &mut Tx<'_>| {
+            let count = "SELECT count(*) FROM join_requests";
+            Ok(tx.conn.query_row(count, [], |row| row.get(0))?)
+        };
+        store.writer.run(0, count).await.unwrap()
+    }
+
+    #[tokio::test]
+    async fn who_joins_by_an_open_code_waits_no_longer() {
+        let (store, asks) = waiting().await;
+        assert_eq!(requests(&store).await, 1);
+        let joined = store.redeem(OPEN, &asks, 0).await.unwrap();
+        assert!(matches!(joined, RedeemOutcome::Joined { .. }));
+        assert_eq!(requests(&store).await, 0);
+    }
+
+    #[tokio::test]
+    async fn a_denied_requester_is_denied_at_the_gate_and_not_beside_it() {
+        let (store, asks) = waiting().await;
+        let deny = |tx: &mut Tx<'_>| {
+            let deny = "UPDATE join_requests SET state = 'denied'";
+            Ok(tx.conn.execute(deny, [])?)
+        };
+        store.writer.run(0, deny).await.unwrap();
+        let redeem = async |code, now| store.redeem(code, &asks, now).await.unwrap();
+        assert_eq!(redeem(GATED, 0).await, RedeemOutcome::Denied);
+        assert_eq!(redeem(GATED, 101).await, RedeemOutcome::Expired);
+        assert!(matches!(
+            redeem(OPEN, 0).await,
+            RedeemOutcome::Joined { .. }
+        ));
+        assert!(matches!(
+            redeem(GATED, 0).await,
+            RedeemOutcome::Joined { .. }
+        ));
+    }
+}

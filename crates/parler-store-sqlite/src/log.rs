@@ -101,8 +101,8 @@ fn repeated(
     author: i64,
     append: &Append,
 ) -> rusqlite::Result<Option<Appended>> {
-    const FIND: &str = "SELECT seq, id, digest FROM messages
-        WHERE room_id = ?1 AND author_id = ?2 AND client_id = ?3";
+    const FIND: &str = "SELECT seq, id, digest FROM messages INDEXED BY messages_key
+        WHERE client_id = ?3 AND room_id = ?1 AND author_id = ?2";
     let Some(key) = &append.client_id else {
         return Ok(None);
     };

@@ -232,7 +232,8 @@ impl Thread {
             let (batch, close) = self.gather(order);
             if !batch.is_empty() {
                 self.work(batch);
-                self.checkpoints.after_commit(&self.conn);
+                self.checkpoints
+                    .after_transaction(&self.conn, self.failed > 0);
             }
             closer = close;
         }

@@ -1,4 +1,5 @@
-//! A process that is killed in the middle of its work: what it had answered is there, once.
+//! A process that is killed in the middle of its work, or whose disk is full: what it had answered is
+//! there, once.
 #![allow(clippy::unwrap_used, reason = "a failed expectation is a failed test")]
 
 mod support;
@@ -10,7 +11,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 
 use parler_protocol::{RoomName, Seq};
-use parler_store::{Appended, Store};
+use parler_store::{Append, Appended, Store, StoreError};
 use parler_store_sqlite::{Durability, SqliteStore};
 
 use support::{agent, draft, log, open, open_room, options, stored};
@@ -36,12 +37,49 @@ async fn child() {
     };
     let (durability, path) = job.split_once(' ').unwrap();
     let durability = match durability {
-        "full" => Durability::Full,
-        _ => Durability::Normal,
+        "normal" => Durability::Normal,
+        _ => Durability::Full,
     };
     let (number, path) = path.split_once(' ').unwrap();
     let store = SqliteStore::open(options(Path::new(path), durability)).unwrap();
-    let store: Arc<dyn Store> = Arc::new(store);
+    if job.starts_with("limited") {
+        fill(&store).await;
+    } else {
+        work(Arc::new(store), number).await;
+    }
+}
+
+/// Appends until the files may not grow any more, and some more then.
+async fn fill(store: &SqliteStore) {
+    let (mut stored_ids, mut refused) = (Vec::new(), 0);
+    for n in 0.. {
+        let message = Append {
+            parts: format!("[\"{}\"]", "x".repeat(50_000)).into(),
+            ..draft("r", &agent(0), &n.to_string())
+        };
+        match store.append(message).await {
+            Ok(outcome) => {
+                let entry = stored(outcome);
+                say(&format!("stored {n} {}", entry.seq));
+                stored_ids.push(entry.id);
+            }
+            Err(StoreError::Unavailable(_)) => refused += 1,
+            Err(other) => panic!("{other}"),
+        }
+        if refused == 20 {
+            break;
+        }
+    }
+    // Reading goes on, and sees what was stored and nothing else.
+    let read = log(store, "r", &agent(0)).await.into_iter().map(|e| e.id);
+    assert_eq!(read.collect::<Vec<_>>(), stored_ids);
+    let row = store.rooms(&agent(0)).await.unwrap().remove(0);
+    assert_eq!(row.unread as usize, stored_ids.len());
+    say("filled 0 0");
+}
+
+/// Appends and reads with many authors, for ever.
+async fn work(store: Arc<dyn Store>, number: &str) {
     let authors = (0..AUTHORS).map(|n| {
         let (store, number) = (Arc::clone(&store), number.to_owned());
         tokio::spawn(async move {
@@ -141,17 +179,55 @@ impl Answered {
     }
 }
 
-#[tokio::test]
-async fn what_a_killed_process_had_answered_is_there_once() {
-    let folder = tempfile::tempdir().unwrap();
-    let path: PathBuf = folder.path().join("hub.sqlite");
-    let store = open(&path);
+/// A room with all authors in it.
+async fn prepare(path: &Path) {
+    let store = open(path);
     open_room(&store, "r", &agent(0), [1; 32]).await;
     for n in 1..AUTHORS {
         store.redeem([1; 32], &agent(n), 0).await.unwrap();
     }
     store.close().await.unwrap();
+}
 
+#[cfg(unix)]
+#[tokio::test]
+async fn what_was_answered_before_the_disk_was_full_is_there_and_nothing_else() {
+    let folder = tempfile::tempdir().unwrap();
+    let path: PathBuf = folder.path().join("hub.sqlite");
+    prepare(&path).await;
+    // A file may have 4 MiB; beyond that writes fail half-way, as on a full disk.
+    let limited = r#"trap "" XFSZ; ulimit -f 8192; exec "$0" "$@""#;
+    let child = Command::new("sh")
+        .args(["-c", limited])
+        .arg(std::env::current_exe().unwrap())
+        .args(["child", "--exact", "--ignored", "--nocapture"])
+        .env(CHILD, format!("limited 0 {}", path.display()))
+        .output()
+        .unwrap();
+    let said = String::from_utf8(child.stdout).unwrap();
+    let wrong = String::from_utf8_lossy(&child.stderr);
+    assert!(said.contains("#filled"), "{wrong}");
+    let answered = said.lines().filter_map(|l| l.strip_prefix("#stored "));
+    let answered: Vec<(&str, &str)> = answered.map(|l| l.split_once(' ').unwrap()).collect();
+    assert!(answered.len() > 20, "only {} were stored", answered.len());
+
+    let store = open(&path);
+    let log = log(&store, "r", &agent(0)).await;
+    let log: Vec<_> = log
+        .iter()
+        .map(|e| (&e.id[2..], e.seq.to_string()))
+        .collect();
+    let log: Vec<(&str, &str)> = log.iter().map(|(id, seq)| (*id, seq.as_str())).collect();
+    assert_eq!(log, answered);
+    // With room again it goes on.
+    stored(store.append(draft("r", &agent(0), "k")).await.unwrap());
+}
+
+#[tokio::test]
+async fn what_a_killed_process_had_answered_is_there_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let path: PathBuf = folder.path().join("hub.sqlite");
+    prepare(&path).await;
     let mut answered = Answered::default();
     for round in 0..ROUNDS {
         let durability = ["full", "normal"][round % 2];

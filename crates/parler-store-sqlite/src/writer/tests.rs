@@ -5,7 +5,7 @@ use std::sync::mpsc::{Sender, channel};
 use std::time::{Duration, Instant};
 
 use parler_protocol::{AgentId, RoomKind, RoomName, Seq};
-use parler_store::{Append, Appended, Committing, NewInvite, ReadFrom, RedeemOutcome, Store};
+use parler_store::{Append, Appended, Committing, NewInvite, ReadFrom, Store};
 
 use super::*;
 use crate::{Durability, OpenOptions, SqliteStore};
@@ -326,26 +326,6 @@ async fn what_waits_at_a_close_is_committed_and_what_comes_later_is_refused() {
         assert!(matches!(late.await, Err(StoreError::Closed)));
     }
     assert!(!store.path().exists(), "the temporary database is gone");
-}
-
-#[tokio::test]
-async fn a_denied_requester_is_denied_at_the_gate_and_not_beside_it() {
-    let store = open(Arc::new(()));
-    store.invite(invite("r", true, 1)).await.unwrap();
-    store.invite(invite("r", false, 2)).await.unwrap();
-    let b = agent('B');
-    store.redeem([1; 32], &b, 0).await.unwrap();
-    let deny = store.writer.run(0, |tx| {
-        tx.conn
-            .execute("UPDATE join_requests SET state = 'denied'", [])?;
-        Ok(())
-    });
-    deny.await.unwrap();
-    let redeem = async |code: u8, now| store.redeem([code; 32], &b, now).await.unwrap();
-    assert_eq!(redeem(1, 0).await, RedeemOutcome::Denied);
-    assert_eq!(redeem(1, 101).await, RedeemOutcome::Expired);
-    assert!(matches!(redeem(2, 0).await, RedeemOutcome::Joined { .. }));
-    assert!(matches!(redeem(1, 0).await, RedeemOutcome::Joined { .. }));
 }
 
 #[tokio::test]
