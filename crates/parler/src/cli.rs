@@ -130,6 +130,84 @@ mod tests {
         Cli::command().debug_assert();
     }
 
+    /// Splits a line as a shell would, as far as our documents need it.
+    fn words(line: &str) -> Vec<String> {
+        let (mut words, mut word, mut quoted) = (Vec::new(), String::new(), false);
+        for c in line.chars() {
+            match c {
+                '"' => quoted = !quoted,
+                ' ' if !quoted => {
+                    words.extend((!word.is_empty()).then(|| std::mem::take(&mut word)))
+                }
+                '|' | '#' | '>' if !quoted && word.is_empty() => break,
+                _ => word.push(c),
+            }
+        }
+        words.extend((!word.is_empty()).then_some(word));
+        words
+    }
+
+    /// The commands in the code blocks of a document.
+    fn commands_in(text: &str) -> Vec<String> {
+        let mut inside = false;
+        let mut found = Vec::new();
+        for line in text.lines() {
+            let line = line.trim();
+            if line.starts_with("```") {
+                inside = !inside;
+            } else if inside {
+                let line = line.trim_start_matches("$ ");
+                found.extend(line.starts_with("parler ").then(|| line.to_owned()));
+            }
+        }
+        found
+    }
+
+    #[test]
+    fn the_documents_name_only_commands_that_there_are() {
+        let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let mut files = vec![root.join("README.md"), root.join("CONTRIBUTING.md")];
+        let docs = std::fs::read_dir(root.join("docs"))
+            .into_iter()
+            .flatten()
+            .flatten();
+        files.extend(docs.map(|file| file.path()));
+        for file in files {
+            let text = std::fs::read_to_string(&file).unwrap_or_default();
+            for command in commands_in(&text) {
+                if let Err(error) = Cli::try_parse_from(words(&command)) {
+                    assert!(
+                        !error.use_stderr(),
+                        "{}: {command}: {error}",
+                        file.display()
+                    );
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_examples_of_the_help_texts_can_be_typed() {
+        let mut root = Cli::command();
+        root.build();
+        let mut open = vec![root];
+        while let Some(command) = open.pop() {
+            let text = command
+                .get_after_help()
+                .map(ToString::to_string)
+                .unwrap_or_default();
+            for line in text
+                .lines()
+                .map(str::trim)
+                .filter(|line| line.starts_with("parler "))
+            {
+                let parsed = Cli::try_parse_from(words(line));
+                assert!(parsed.is_ok(), "{line}: {}", parsed.err().unwrap());
+            }
+            open.extend(command.get_subcommands().cloned());
+        }
+    }
+
     #[test]
     fn every_command_says_what_it_is_for() {
         for command in Cli::command().get_subcommands() {

@@ -8,11 +8,17 @@ use parler_connector::config::HubChoice;
 use parler_connector::local::{LocalHub as Known, endpoint_for};
 use parler_connector::{Client, ClientError, ClientOptions, Endpoint};
 use parler_protocol::links;
+use tokio::time::{Duration, Instant};
 
 use crate::app::{Agent, App};
 use crate::error::{CliError, CliResult, Kind};
 use crate::local_hub::{self, LocalHub};
 use crate::output;
+
+/// How long a local hub that lets go of its connections may take to end.
+const SETTLE: Duration = Duration::from_secs(5);
+/// Between two tries in that time.
+const RETRY: Duration = Duration::from_millis(50);
 
 /// A hub, before anything was dialled or started.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -142,11 +148,18 @@ pub async fn client(app: &App, agent: &Agent) -> CliResult<Client> {
 /// # Errors
 /// Whatever keeps the hub from being reached.
 pub async fn client_at(app: &App, agent: &Agent, place: &Place) -> CliResult<Client> {
-    let endpoint = endpoint(app, agent, place).await?;
-    let options = options(agent, endpoint)?;
-    Client::connect(options)
-        .await
-        .map_err(|error| explain(error, place))
+    let deadline = Instant::now() + SETTLE;
+    loop {
+        let endpoint = endpoint(app, agent, place).await?;
+        match Client::connect(options(agent, endpoint)?).await {
+            Ok(client) => return Ok(client),
+            // A local hub that is just stopping still listens: the next try starts a new one.
+            Err(error) if place.local && error.is_outage() && Instant::now() < deadline => {
+                tokio::time::sleep(RETRY).await;
+            }
+            Err(error) => return Err(explain(error, place)),
+        }
+    }
 }
 
 /// Adds what only this side knows: that the wrong hub sits on the local hub's port, or that a

@@ -41,11 +41,16 @@ fn main() -> ExitCode {
 /// Help goes to standard output, complaints to standard error; neither minds a closed pipe.
 fn usage(error: &clap::Error) -> ExitCode {
     let _ = error.print();
-    ExitCode::from(if error.use_stderr() {
-        Kind::Usage.code()
-    } else {
-        0
-    })
+    // To a host the usual code of a wrong hook would mean: tell this to the model.
+    let hook = std::env::args_os()
+        .nth(1)
+        .is_some_and(|word| word == "hook");
+    let code = match error.use_stderr() {
+        false => 0,
+        true if hook => Kind::Internal.code(),
+        true => Kind::Usage.code(),
+    };
+    ExitCode::from(code)
 }
 
 fn start(cli: Cli) -> CliResult<ExitCode> {

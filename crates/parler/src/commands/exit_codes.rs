@@ -5,6 +5,7 @@ use crate::error::{CliResult, EXIT_CODES};
 
 /// List the exit codes.
 #[derive(clap::Args)]
+#[command(after_help = EXIT_CODES)]
 pub struct Args {}
 
 /// Prints the table.

@@ -12,24 +12,29 @@ use crate::output::json::line;
 const TELL_MODEL: u8 = 2;
 
 /// What a host's hooks run: they read the host's JSON on standard input.
+///
+/// `stop`, at the end of a turn: goes on when something waits for this agent. `rewake`, in the
+/// background: wakes an idle session when something comes for it.
 #[derive(clap::Args)]
 pub struct Args {
-    #[command(subcommand)]
-    kind: Kind,
-}
-
-#[derive(clap::Subcommand)]
-enum Kind {
-    /// At the end of a turn: goes on when something waits for this agent
-    #[command(aliases = ["Stop", "wake", "Wake"])]
-    Stop,
-    /// In the background: wakes an idle session when something comes for it
-    Rewake,
+    /// stop or rewake
+    kind: String,
 }
 
 /// Runs it. Never fails: a hook that has nothing to say is silent.
 pub async fn run(app: &App, args: Args) -> CliResult<ExitCode> {
     let nothing = Ok(ExitCode::SUCCESS);
+    let stop = match args.kind.to_lowercase().as_str() {
+        "stop" | "wake" => true,
+        "rewake" => false,
+        // A host takes some exit codes for words to the model: this is a word to the user.
+        other => {
+            output::note(&format!(
+                "parler hook: there is no hook '{other}'; there are stop, rewake"
+            ));
+            return nothing;
+        }
+    };
     let Some(payload) = Payload::from_stdin().await else {
         return nothing;
     };
@@ -37,21 +42,19 @@ pub async fn run(app: &App, args: Args) -> CliResult<ExitCode> {
     if app.cx.truthy("PARLER_ACTIVE_CONVERSATION_MANAGED") {
         return nothing;
     }
-    match args.kind {
-        Kind::Stop => {
-            if let Some(reason) = hook::stop(app, &payload).await {
-                let block = serde_json::json!({ "decision": "block", "reason": reason });
-                // A host that does not listen any more is not told.
-                let _ = output::write(&line(&block));
-            }
-            nothing
+    if stop {
+        if let Some(reason) = hook::stop(app, &payload).await {
+            let block = serde_json::json!({ "decision": "block", "reason": reason });
+            // A host that does not listen any more is not told.
+            let _ = output::write(&line(&block));
         }
-        Kind::Rewake => match hook::rewake(app, &payload).await {
-            Some(text) => {
-                output::note(&text);
-                Ok(ExitCode::from(TELL_MODEL))
-            }
-            None => nothing,
-        },
+        return nothing;
+    }
+    match hook::rewake(app, &payload).await {
+        Some(text) => {
+            output::note(&text);
+            Ok(ExitCode::from(TELL_MODEL))
+        }
+        None => nothing,
     }
 }

@@ -138,6 +138,11 @@ pub async fn watch(
 ) -> CliResult {
     let mut reading = Reading::new(app.out, agent, &client, room);
     reading.only_shows = read_by_another(app, agent, room);
+    output::remark(&format!(
+        "watching {} as {}; Ctrl-C ends it",
+        place(room),
+        agent.me().name
+    ));
     let work = async {
         // A hub that cannot show it is no reason not to read.
         let _ = client.presence("waiting", None, None).await;

@@ -80,6 +80,14 @@ pub fn write(text: &str) -> CliResult {
     Ok(())
 }
 
+/// As [`note`], but only where a person looks at standard error.
+pub fn remark(text: &str) {
+    use std::io::IsTerminal;
+    if std::io::stderr().is_terminal() {
+        note(text);
+    }
+}
+
 /// Tells the person something beside the output proper.
 pub fn note(text: &str) {
     // A closed standard error leaves nobody to tell.

@@ -146,6 +146,36 @@ fn what_is_no_hooks_input_is_met_with_silence() {
 }
 
 #[test]
+fn a_hook_that_there_is_not_says_nothing_to_the_model() {
+    let machine = Machine::new();
+    let done = hook(&machine, "session-start", "{}", &[]);
+    assert_eq!((done.code, done.out.as_str()), (0, ""), "{done:?}");
+    assert!(done.err.contains("session-start"), "{done:?}");
+    let done = machine.run(&["hook", "stop", "--nonsense"]);
+    assert_eq!(done.code, 1, "two would be shown to the model: {done:?}");
+}
+
+#[test]
+fn a_host_that_keeps_the_input_open_is_not_waited_for() {
+    let (machine, _server) = joined("rig");
+    hand_over(&machine, "work");
+    let mut command = machine.command(&["hook", "stop"]);
+    command
+        .env("CLAUDE_CODE_SESSION_ID", SESSION)
+        .env(INBOX.0, INBOX.1);
+    let mut child = command.stdin(std::process::Stdio::piped()).spawn().unwrap();
+    use std::io::Write;
+    let mut stdin = child.stdin.take().unwrap();
+    stdin
+        .write_all(payload(&machine, SESSION).as_bytes())
+        .unwrap();
+    let done = Done::from(child);
+    assert!(reason(&done).contains("work"));
+    assert!(done.took < Duration::from_secs(2), "{done:?}");
+    drop(stdin);
+}
+
+#[test]
 fn a_session_that_never_used_parler_is_left_in_peace() {
     let machine = Machine::new();
     machine.session("auth");

@@ -8,7 +8,8 @@ use crate::env::{Done, Machine, Running, alive, eventually, signal};
 
 #[test]
 fn ten_commands_at_once_start_exactly_one_hub() {
-    let machine = Machine::new();
+    // The very first start: also the port is not chosen yet.
+    let machine = Machine::without_port();
     let children: Vec<_> = (0..10)
         .map(|n| {
             machine

@@ -27,6 +27,27 @@ fn on_a_terminal(machine: &Machine, line: &str, env: &[(&str, &str)]) -> String 
     Done::of(script).out
 }
 
+/// Runs several commands in one shell on a pseudo terminal: one terminal.
+fn in_one_terminal(machine: &Machine, lines: &[&str]) -> String {
+    let parler = env!("CARGO_BIN_EXE_parler");
+    let shell = lines
+        .iter()
+        .map(|line| format!("{parler} {line}; "))
+        .collect::<String>();
+    let mut script = Command::new("script");
+    script
+        .args(["-qec", &shell, "/dev/null"])
+        .env_clear()
+        .env("HOME", machine.home())
+        .env("PATH", "/usr/bin:/bin")
+        .env("SHELL", "/bin/sh")
+        .current_dir(machine.work())
+        .stdin(std::process::Stdio::null())
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped());
+    Done::of(script).out
+}
+
 fn has_script() -> bool {
     Command::new("script")
         .arg("--version")
@@ -106,6 +127,31 @@ fn colours_follow_the_usual_conventions() {
     }
     let plain = on_a_terminal(&machine, &format!("{line} --json"), &[]);
     assert!(!plain.contains('\u{1b}'), "{plain:?}");
+}
+
+#[test]
+fn a_terminal_stays_the_agent_that_it_was_told_to_be() {
+    if !has_script() {
+        return;
+    }
+    let machine = Machine::new();
+    let key = machine.open("auth");
+    let join = format!("session join {key} --as webdev");
+    let shown = in_one_terminal(&machine, &[&join, "whoami", "recv"]);
+    assert!(shown.contains("name:     webdev"), "{shown}");
+    assert!(
+        shown.contains("this terminal is bound to 'webdev'"),
+        "{shown}"
+    );
+    assert!(
+        shown.contains("no new messages in session 'auth'"),
+        "{shown}"
+    );
+    let other = in_one_terminal(&machine, &["whoami"]);
+    assert!(
+        other.contains("the default identity of this user"),
+        "{other}"
+    );
 }
 
 #[test]

@@ -28,9 +28,9 @@ use crate::local_hub::{LocalHub, State};
 /// Largest input that is read; hosts put their last message in it.
 const MAX_PAYLOAD: u64 = 4 << 20;
 /// How long the host may take to write its input.
-const PAYLOAD_WITHIN: Duration = Duration::from_secs(2);
+const PAYLOAD_WITHIN: Duration = Duration::from_millis(500);
 /// All of a Stop hook's work where it does not wait.
-const QUICK: Duration = Duration::from_millis(1800);
+const QUICK: Duration = Duration::from_millis(1300);
 /// Login and each request, for a hook: a silent hub is given up well within 15 s.
 const PATIENT: Timeouts = Timeouts {
     connect: Duration::from_secs(5),
@@ -77,15 +77,13 @@ impl Payload {
         })
     }
 
-    /// Reads it from standard input.
+    /// Reads it from standard input; a host that does not close it is not waited for.
     pub async fn from_stdin() -> Option<Payload> {
         use tokio::io::AsyncReadExt;
         let mut bytes = Vec::new();
         let mut input = tokio::io::stdin().take(MAX_PAYLOAD);
-        timeout(PAYLOAD_WITHIN, input.read_to_end(&mut bytes))
-            .await
-            .ok()?
-            .ok()?;
+        let read = async { while matches!(input.read_buf(&mut bytes).await, Ok(n) if n > 0) {} };
+        let _ = timeout(PAYLOAD_WITHIN, read).await;
         Payload::parse(&bytes)
     }
 }
