@@ -1,9 +1,9 @@
 //! The store over SQLite: one writer thread, group commit, a few read-only readers.
 //!
 //! A write waits in the writer's queue, shares a transaction with whatever else waits there, and
-//! is answered after the commit ([`writer`]). A read runs on a connection of its own, off the
-//! async threads ([`readers`]). The write-ahead log is folded outside of requests
-//! ([`checkpoint`]). One process a database: a lock beside it says who ([`lock`]).
+//! is answered after the commit (`writer.rs`). A read runs on a connection of its own, off the
+//! async threads (`readers.rs`). The write-ahead log is folded outside of requests
+//! (`checkpoint.rs`). One process a database: a lock beside it says who (`lock.rs`).
 //!
 //! This crate decides nothing about the protocol that the trait does not say, and nobody else
 //! knows its SQL.
