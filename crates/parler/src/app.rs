@@ -21,13 +21,23 @@ pub const COMMAND_TIMEOUT: Duration = Duration::from_secs(28);
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct Globals {
     /// Print JSON, one object a line, instead of words
-    #[arg(long, global = true)]
+    #[arg(long, global = true, help_heading = "Global options")]
     pub json: bool,
     /// Be the agent of that name: selects it, makes it when it is new, and binds this terminal to it
-    #[arg(long = "as", global = true, value_name = "NAME")]
+    #[arg(
+        long = "as",
+        global = true,
+        help_heading = "Global options",
+        value_name = "NAME"
+    )]
     pub as_name: Option<String>,
     /// Use that hub [default: PARLER_HUB, else the configured one, else the local hub]
-    #[arg(long, global = true, value_name = "URL")]
+    #[arg(
+        long,
+        global = true,
+        help_heading = "Global options",
+        value_name = "URL"
+    )]
     pub hub: Option<String>,
 }
 

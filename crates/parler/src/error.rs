@@ -165,13 +165,32 @@ impl From<ClientError> for CliError {
             ClientError::Expelled { .. } | ClientError::TooLarge { .. } => Kind::Refused,
             _ => Kind::Internal,
         };
-        let hint = error.hint();
         CliError {
             kind,
             message: error.to_string(),
-            hint,
+            hint: next_step(&error),
         }
     }
+}
+
+/// What to try next, in commands that there are.
+fn next_step(error: &ClientError) -> Option<String> {
+    let step = match error {
+        ClientError::TimedOut { .. } | ClientError::Lost { .. } => {
+            "try again; parler hub status says how the local hub is and where its log lies"
+        }
+        ClientError::TooLarge { .. }
+        | ClientError::Refused {
+            code: Some(ErrorCode::TooLarge),
+            ..
+        } => "send less at a time, or put it into a file that both sides can read",
+        ClientError::Refused {
+            code: Some(ErrorCode::UnknownService),
+            ..
+        } => "check the name; parler invite --service NAME opens one",
+        other => return other.hint(),
+    };
+    Some(step.to_owned())
 }
 
 fn kind_of(code: Option<&ErrorCode>) -> Kind {
@@ -250,6 +269,57 @@ mod tests {
         );
         let error = CliError::from(std::io::Error::from(std::io::ErrorKind::BrokenPipe));
         assert_eq!(error.kind.code(), 0);
+    }
+
+    #[test]
+    fn the_next_step_is_a_command_that_there_is() {
+        use clap::CommandFactory;
+        let url = || "ws://h/ws".to_owned();
+        let refused = |code: &ErrorCode| ClientError::Refused {
+            code: Some(code.clone()),
+            message: "no".into(),
+            retry_after: None,
+        };
+        let mut errors: Vec<ClientError> = ErrorCode::ALL.iter().map(refused).collect();
+        errors.extend([
+            ClientError::TimedOut {
+                what: "ping",
+                url: url(),
+            },
+            ClientError::Lost {
+                what: "ping",
+                url: url(),
+                reason: "x".into(),
+            },
+            ClientError::Unreachable {
+                url: url(),
+                reason: "x".into(),
+            },
+            ClientError::NotAHub {
+                url: url(),
+                reason: "x".into(),
+            },
+            ClientError::TooLarge {
+                what: "send",
+                bytes: 2,
+                limit: 1,
+            },
+            ClientError::ReplyTooLarge {
+                what: "pull",
+                limit: 1,
+            },
+        ]);
+        let commands = crate::cli::Cli::command();
+        for error in errors {
+            let hint = next_step(&error).unwrap_or_default();
+            for (at, _) in hint.match_indices("parler ") {
+                let command = hint[at + 7..].split([' ', ';', ')', ',']).next().unwrap();
+                assert!(
+                    commands.find_subcommand(command).is_some(),
+                    "{error:?}: {hint}"
+                );
+            }
+        }
     }
 
     #[test]

@@ -8,7 +8,7 @@
 //!
 //! The hub itself chooses its port, makes its key and its secret, and stops after an hour without
 //! connections. All its files lie in the base home. This file never ends a process but on request
-//! ([`stop`]), and then only the one that holds the lock.
+//! ([`LocalHub::stop`]), and then only the one that holds the lock.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{Read as _, Seek as _, SeekFrom};
@@ -238,8 +238,7 @@ impl LocalHub {
             .stdout(log.try_clone()?)
             .stderr(log);
         for (name, _) in std::env::vars_os() {
-            // What a user set for another hub, or for this agent, is not meant for this one.
-            if name.to_string_lossy().starts_with("PARLER_") {
+            if is_others_business(&name.to_string_lossy()) {
                 command.env_remove(name);
             }
         }
@@ -310,6 +309,23 @@ fn is_hub(words: &[String]) -> bool {
         .map(|word| word.rsplit(['/', '\\']).next().unwrap_or(word));
     program.is_some_and(|name| name.starts_with("parler"))
         && words.iter().any(|word| word == "--local")
+}
+
+/// Whether a variable is not meant for the local hub: what a user set for another hub or for this
+/// agent, and secrets, which have no place in a process that lives long.
+fn is_others_business(variable: &str) -> bool {
+    const PREFIXES: [&str; 6] = [
+        "PARLER_",
+        "CLAUDE",
+        "CODEX_",
+        "ANTHROPIC_",
+        "OPENAI_",
+        "GEMINI_",
+    ];
+    const SECRETS: [&str; 4] = ["TOKEN", "SECRET", "PASSWORD", "API_KEY"];
+    let name = variable.to_ascii_uppercase();
+    PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+        || SECRETS.iter().any(|word| name.contains(word))
 }
 
 fn loopback(port: u16) -> SocketAddr {
@@ -434,6 +450,21 @@ mod tests {
                 .contains(&format!("(pid {})", std::process::id())),
             "{error}"
         );
+    }
+
+    #[test]
+    fn the_hub_inherits_no_secrets() {
+        for name in [
+            "PARLER_HUB",
+            "CLAUDE_CODE_MESSAGING_TOKEN",
+            "GH_TOKEN",
+            "X_API_KEY",
+        ] {
+            assert!(is_others_business(name), "{name}");
+        }
+        for name in ["PATH", "HOME", "TMPDIR", "RUST_LOG"] {
+            assert!(!is_others_business(name), "{name}");
+        }
     }
 
     #[test]

@@ -109,8 +109,7 @@ pub async fn by_key(
         &backlog,
         members,
         entrance.full,
-    )
-    .await?;
+    )?;
     reading.shown = reading.shown.max(backlog.cursor);
     reading.commit().await?;
     if follow {
@@ -220,7 +219,7 @@ impl Backlog {
     }
 }
 
-async fn show(
+fn show(
     app: &App,
     agent: &Agent,
     reading: &mut Reading<'_>,
@@ -262,7 +261,7 @@ async fn show(
             "— {what} left out; all of them: parler recv --room {room} --all —"
         ))?;
     }
-    reading.print_page(&messages, false).await?;
+    reading.print_page(&messages, false)?;
     app.out.say(&format!(
         "— caught up, cursor at {}; wait for your turn: parler recv --watch —",
         backlog.cursor

@@ -82,7 +82,7 @@ pub async fn run(app: &App, args: Args) -> CliResult {
             "messages": pulled.messages.iter().map(|m| Shown::new(m, &agent.me())).collect::<Vec<_>>(),
             "cursor": pulled.cursor,
         })),
-        false => reading.print_page(&pulled.messages, since.is_none()).await,
+        false => reading.print_page(&pulled.messages, since.is_none()),
     };
     if since.is_none() {
         // Also after a closed pipe: what was written before it was read.
@@ -233,13 +233,13 @@ impl<'a> Reading<'a> {
     ///
     /// # Errors
     /// A closed pipe; [`Reading::shown`] is then the last message that was written whole.
-    pub async fn print_page(&mut self, messages: &[StoredMessage], lead: bool) -> CliResult {
+    pub fn print_page(&mut self, messages: &[StoredMessage], lead: bool) -> CliResult {
         let me = self.agent.me();
         if lead && let Some(banner) = banner(messages, &me, self.out.paint) {
-            self.write(banner).await?;
+            output::write(&banner)?;
         }
         for message in messages {
-            self.write(line(message, &me, self.out.paint)).await?;
+            output::write(&line(message, &me, self.out.paint))?;
             self.shown = self.shown.max(message.seq);
         }
         Ok(())
