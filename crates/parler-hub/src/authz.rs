@@ -47,6 +47,16 @@ impl Members {
         }
     }
 
+    /// Forgets a membership that ended.
+    pub fn forget(&self, room: &RoomName, agent: &AgentId) {
+        self.lock().remove(&(room.clone(), agent.clone()));
+    }
+
+    /// Forgets a room that is gone.
+    pub fn forget_room(&self, room: &RoomName) {
+        self.lock().retain(|(known, _), _| known != room);
+    }
+
     fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<(RoomName, AgentId), RoomKind>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -40,20 +40,51 @@ impl CommitSink for BusSender {
 
 impl BusReceiver {
     /// Hands on until the store is closed.
-    pub async fn run(mut self, fanout: Arc<Fanout>, waiters: Arc<Waiters>) {
+    pub async fn run(mut self, listeners: Listeners) {
         while let Some(events) = self.0.recv().await {
             for event in &events {
-                match event {
-                    Event::Appended(entry) => fanout.deliver(entry),
-                    Event::Joined { room, agent, .. } => fanout.joined(room, agent),
-                    _ => {}
-                }
+                listeners.push(event);
             }
             for event in &events {
-                if let Event::Appended(entry) = event {
-                    waiters.grew(&entry.room, entry.seq);
-                }
+                listeners.wake(event);
             }
+        }
+    }
+}
+
+/// Who hears of commits.
+#[derive(Clone, Debug, Default)]
+pub struct Listeners {
+    /// Live subscribers.
+    pub fanout: Arc<Fanout>,
+    /// Parked pulls.
+    pub waiters: Arc<Waiters>,
+    /// Parked redeems.
+    pub askers: Arc<Waiters>,
+}
+
+impl Listeners {
+    fn push(&self, event: &Event) {
+        match event {
+            Event::Appended(entry) => self.fanout.deliver(entry),
+            Event::Joined { room, agent, .. } => self.fanout.joined(room, agent),
+            Event::Left { room, agent } => self.fanout.left(room, agent),
+            Event::Deleted { room } => self.fanout.deleted(room),
+            _ => {}
+        }
+    }
+
+    fn wake(&self, event: &Event) {
+        match event {
+            Event::Appended(entry) => self.waiters.grew(&entry.room, entry.seq),
+            // A parked pull of who has to go ends with a refusal: it looks again.
+            Event::Left { room, .. } => self.waiters.stirred(room),
+            Event::Asked { room, .. } | Event::Joined { room, .. } => self.askers.stirred(room),
+            Event::Deleted { room } => {
+                self.waiters.stirred(room);
+                self.askers.stirred(room);
+            }
+            _ => {}
         }
     }
 }

@@ -26,7 +26,7 @@ impl OpError {
     }
 
     /// Existing clients expect no code here.
-    fn uncoded(message: impl Into<String>) -> Self {
+    pub fn uncoded(message: impl Into<String>) -> Self {
         OpError {
             code: None,
             message: message.into(),
@@ -64,6 +64,11 @@ impl OpError {
     /// Not in the room, or no such room: the same words, so that nothing leaks.
     pub fn not_member(room: &str) -> Self {
         OpError::new(ErrorCode::NotMember, format!("not a member of '{room}'"))
+    }
+
+    /// Only the owner may; also for a room that does not exist.
+    pub fn not_owner(message: String) -> Self {
+        OpError::new(ErrorCode::NotOwner, message)
     }
 
     /// An op that the protocol knows and this hub does not do.

@@ -77,6 +77,22 @@ impl Fanout {
         }
     }
 
+    /// An agent is no member any more: its connections do not follow the room from here.
+    pub fn left(&self, room: &RoomName, agent: &AgentId) {
+        let mut inner = self.lock();
+        for conn in inner.by_agent.get(agent).cloned().unwrap_or_default() {
+            inner.take(conn, room);
+        }
+    }
+
+    /// A room is gone.
+    pub fn deleted(&self, room: &RoomName) {
+        let mut inner = self.lock();
+        for conn in inner.by_room.remove(room).unwrap_or_default() {
+            inner.take(conn, room);
+        }
+    }
+
     /// Forgets a connection.
     pub fn unsubscribe(&self, conn: ConnId) {
         let mut inner = self.lock();
@@ -138,6 +154,20 @@ impl Inner {
         if let Some(subscriber) = self.subscribers.get_mut(&conn) {
             subscriber.rooms.insert(room.clone());
             self.by_room.entry(room).or_default().insert(conn);
+        }
+    }
+}
+
+impl Inner {
+    fn take(&mut self, conn: ConnId, room: &RoomName) {
+        if let Some(subscriber) = self.subscribers.get_mut(&conn) {
+            subscriber.rooms.remove(room);
+        }
+        if let Some(conns) = self.by_room.get_mut(room) {
+            conns.remove(&conn);
+            if conns.is_empty() {
+                self.by_room.remove(room);
+            }
         }
     }
 }

@@ -100,11 +100,10 @@ impl Hub {
             lock_note: note.to_string(),
         })?);
         let key = hubkey::load(config.key_path().as_deref())?;
-        let fanout = Arc::new(fanout::Fanout::default());
-        let waiters = Arc::new(waiters::Waiters::default());
-        let bus = tokio::spawn(receiver.run(Arc::clone(&fanout), Arc::clone(&waiters)));
+        let listeners = bus::Listeners::default();
+        let bus = tokio::spawn(receiver.run(listeners.clone()));
         let dyn_store: Arc<dyn Store> = Arc::clone(&store) as Arc<dyn Store>;
-        let state = HubState::new(config, addr, key, dyn_store, fanout, waiters);
+        let state = HubState::new(config, addr, key, dyn_store, listeners);
         Ok(Hub {
             state: Arc::new(state),
             listener,

@@ -11,6 +11,7 @@ use sha2::{Digest as _, Sha256};
 use tokio::sync::watch;
 
 use crate::authz::Members;
+use crate::bus::Listeners;
 use crate::config::Config;
 use crate::fanout::{ConnId, Fanout};
 use crate::presence::Heard;
@@ -24,8 +25,7 @@ pub struct HubState {
     hub12: String,
     key: KeyPair,
     store: Arc<dyn Store>,
-    fanout: Arc<Fanout>,
-    waiters: Arc<Waiters>,
+    listeners: Listeners,
     budgets: Budgets,
     members: Members,
     heard: Heard,
@@ -60,8 +60,7 @@ impl HubState {
         bound: SocketAddr,
         key: KeyPair,
         store: Arc<dyn Store>,
-        fanout: Arc<Fanout>,
-        waiters: Arc<Waiters>,
+        listeners: Listeners,
     ) -> Self {
         let url = config.public_url(bound);
         let digest = Sha256::digest(url.as_bytes());
@@ -77,8 +76,7 @@ impl HubState {
             hub12,
             key,
             store,
-            fanout,
-            waiters,
+            listeners,
             members: Members::default(),
             heard: Heard::default(),
             stopping: watch::Sender::new(false),
@@ -122,13 +120,19 @@ impl HubState {
     /// Live subscribers.
     #[must_use]
     pub fn fanout(&self) -> &Arc<Fanout> {
-        &self.fanout
+        &self.listeners.fanout
     }
 
     /// Parked pulls.
     #[must_use]
     pub fn waiters(&self) -> &Arc<Waiters> {
-        &self.waiters
+        &self.listeners.waiters
+    }
+
+    /// Parked redeems.
+    #[must_use]
+    pub fn askers(&self) -> &Arc<Waiters> {
+        &self.listeners.askers
     }
 
     /// Rates.

@@ -49,6 +49,14 @@ impl Waiters {
             sender.send_replace(seq);
         }
     }
+
+    /// Something about a room changed: whoever is parked there looks again.
+    pub fn stirred(&self, room: &RoomName) {
+        let rooms = self.rooms.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(sender) = rooms.get(room) {
+            sender.send_modify(|_| {});
+        }
+    }
 }
 
 impl Parked {

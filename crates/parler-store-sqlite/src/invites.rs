@@ -1,11 +1,12 @@
 //! Invites: minting them, and redeeming them step by step.
 
 use parler_protocol::{AgentId, RoomName};
-use parler_store::{CodeHash, InviteOutcome, NewInvite, RedeemOutcome, StoreError};
+use parler_store::{CodeHash, Event, InviteOutcome, NewInvite, RedeemOutcome, StoreError};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use crate::agents;
 use crate::error::Failure;
+use crate::gates;
 use crate::mirror::Room;
 use crate::rooms;
 use crate::writer::Tx;
@@ -140,6 +141,11 @@ pub(crate) fn redeem(
             kind: room.kind,
         });
     }
+    if let Some(caller) = caller
+        && gates::is_banned(tx.conn, room.id, caller)?
+    {
+        return Ok(RedeemOutcome::Denied);
+    }
     let request = match caller {
         Some(caller) if invite.gated => request(tx.conn, room.id, caller)?,
         _ => None,
@@ -161,6 +167,10 @@ pub(crate) fn redeem(
     spend(tx.conn, code)?;
     if invite.gated {
         ask(tx.conn, room.id, caller, now)?;
+        tx.events.push(Event::Asked {
+            room: name.clone(),
+            agent: agent.clone(),
+        });
         return Ok(RedeemOutcome::Pending {
             room: name,
             new: true,

@@ -13,8 +13,10 @@ mod agents;
 mod checkpoint;
 mod connect;
 mod cursors;
+mod directory;
 mod envelope;
 mod error;
+mod gates;
 mod invites;
 mod lock;
 mod log;
@@ -30,8 +32,9 @@ use std::sync::Arc;
 
 use parler_protocol::{AgentId, Attention, RoomKind, RoomName, Seq};
 use parler_store::{
-    Append, CodeHash, CommitSink, Committing, InviteOutcome, MemberRow, NewInvite, Page, ReadFrom,
-    RedeemOutcome, RoomRow, Store, StoreError, StoreFuture,
+    Append, CardFilter, CardRow, CodeHash, CommitSink, Committing, Deleted, InviteOutcome,
+    JoinRequestRow, LeaveOutcome, MemberOutcome, MemberRow, NewCard, NewInvite, Page, ReadFrom,
+    RedeemOutcome, ResolveOutcome, RoomRow, Store, StoreError, StoreFuture, WhichInvites,
 };
 
 use crate::checkpoint::Checkpoints;
@@ -280,6 +283,130 @@ impl Store for SqliteStore {
         Box::pin(
             self.readers
                 .run(move |conn| rooms::dm_room(conn, &agent, &peer)),
+        )
+    }
+
+    fn open_dm<'a>(
+        &'a self,
+        agent: &'a AgentId,
+        peer: &'a AgentId,
+        candidate: RoomName,
+        now: i64,
+    ) -> StoreFuture<'a, Option<RoomName>> {
+        let (agent, peer) = (agent.clone(), peer.clone());
+        Box::pin(self.writer.run(0, move |tx| {
+            rooms::open_dm(tx, &agent, &peer, &candidate, now)
+        }))
+    }
+
+    fn join_requests<'a>(
+        &'a self,
+        room: &'a RoomName,
+        owner: &'a AgentId,
+    ) -> StoreFuture<'a, Option<Vec<JoinRequestRow>>> {
+        let (room, owner) = (room.clone(), owner.clone());
+        Box::pin(
+            self.readers
+                .run(move |conn| gates::requests(conn, &room, &owner)),
+        )
+    }
+
+    fn resolve_join<'a>(
+        &'a self,
+        room: &'a RoomName,
+        owner: &'a AgentId,
+        agent: &'a AgentId,
+        approve: bool,
+        now: i64,
+    ) -> StoreFuture<'a, ResolveOutcome> {
+        let (room, owner, agent) = (room.clone(), owner.clone(), agent.clone());
+        Box::pin(self.writer.run(0, move |tx| {
+            gates::resolve(tx, &room, &owner, &agent, approve, now)
+        }))
+    }
+
+    fn delete_room<'a>(
+        &'a self,
+        room: &'a RoomName,
+        owner: &'a AgentId,
+    ) -> StoreFuture<'a, Option<Deleted>> {
+        let (room, owner) = (room.clone(), owner.clone());
+        Box::pin(
+            self.writer
+                .run(0, move |tx| gates::delete(tx, &room, &owner)),
+        )
+    }
+
+    fn leave<'a>(
+        &'a self,
+        room: &'a RoomName,
+        agent: &'a AgentId,
+    ) -> StoreFuture<'a, LeaveOutcome> {
+        let (room, agent) = (room.clone(), agent.clone());
+        Box::pin(
+            self.writer
+                .run(0, move |tx| gates::leave(tx, &room, &agent)),
+        )
+    }
+
+    fn remove_member<'a>(
+        &'a self,
+        room: &'a RoomName,
+        owner: &'a AgentId,
+        agent: &'a AgentId,
+        ban: bool,
+        now: i64,
+    ) -> StoreFuture<'a, MemberOutcome> {
+        let (room, owner, agent) = (room.clone(), owner.clone(), agent.clone());
+        Box::pin(self.writer.run(0, move |tx| {
+            gates::remove(tx, &room, &owner, &agent, ban, now)
+        }))
+    }
+
+    fn transfer_owner<'a>(
+        &'a self,
+        room: &'a RoomName,
+        owner: &'a AgentId,
+        agent: &'a AgentId,
+    ) -> StoreFuture<'a, MemberOutcome> {
+        let (room, owner, agent) = (room.clone(), owner.clone(), agent.clone());
+        Box::pin(
+            self.writer
+                .run(0, move |tx| gates::transfer(tx, &room, &owner, &agent)),
+        )
+    }
+
+    fn revoke_invites<'a>(
+        &'a self,
+        agent: &'a AgentId,
+        which: WhichInvites,
+    ) -> StoreFuture<'a, u32> {
+        let agent = agent.clone();
+        Box::pin(
+            self.writer
+                .run(0, move |tx| gates::revoke(tx, &agent, &which)),
+        )
+    }
+
+    fn register(&self, card: NewCard) -> StoreFuture<'_, ()> {
+        Box::pin(
+            self.writer
+                .run(card.card.len(), move |tx| directory::register(tx, &card)),
+        )
+    }
+
+    fn discover(&self, filter: CardFilter) -> StoreFuture<'_, Vec<CardRow>> {
+        Box::pin(
+            self.readers
+                .run(move |conn| directory::discover(conn, &filter)),
+        )
+    }
+
+    fn lookup<'a>(&'a self, agent: &'a AgentId) -> StoreFuture<'a, Option<CardRow>> {
+        let agent = agent.clone();
+        Box::pin(
+            self.readers
+                .run(move |conn| directory::lookup(conn, &agent)),
         )
     }
 

@@ -16,7 +16,10 @@ use sha2::{Digest as _, Sha256};
 use crate::error::store_error;
 
 /// The migrations: the first brings an empty file to version 1, and so on.
-const MIGRATIONS: &[&str] = &[include_str!("../migrations/0001_init.sql")];
+const MIGRATIONS: &[&str] = &[
+    include_str!("../migrations/0001_init.sql"),
+    include_str!("../migrations/0002_directory.sql"),
+];
 
 /// `application_id` in the header of our databases: "Prlr".
 const APPLICATION_ID: i32 = 0x5072_6c72;

@@ -181,6 +181,20 @@ impl Mirror {
         }
     }
 
+    /// Forgets a member that is none any more.
+    pub(crate) fn forget_member(&mut self, room: i64, agent: i64) {
+        self.members.remove(&(room, agent));
+        self.dirty_members.retain(|key| *key != (room, agent));
+    }
+
+    /// Forgets a room that is gone, and its members.
+    pub(crate) fn forget_room(&mut self, name: &RoomName, room: i64) {
+        self.rooms.remove(name);
+        self.dirty_rooms.retain(|dirty| dirty != name);
+        self.members.retain(|key, _| key.0 != room);
+        self.dirty_members.retain(|key| key.0 != room);
+    }
+
     /// Writes back what changed: the last act of a transaction.
     pub(crate) fn write_back(&mut self, conn: &Connection) -> rusqlite::Result<()> {
         const ROOM: &str = "UPDATE rooms SET head_seq = ?2, head_ord = ?3 WHERE id = ?1";

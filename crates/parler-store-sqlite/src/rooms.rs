@@ -1,11 +1,13 @@
 //! Rooms and their members. Membership is granted by [`add_member`] and nowhere else.
 
 use parler_protocol::{AgentId, Attention, RoomKind, RoomName};
-use parler_store::{Event, MemberRow, PresenceRow, RoomRow};
+use parler_store::{Event, MemberRow, PresenceRow, RoomRow, StoreError};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
+use crate::error::Failure;
 use crate::mirror::{Room, kind};
 use crate::writer::Tx;
+use crate::{agents, directory};
 
 /// Makes a room without members.
 pub(crate) fn create(
@@ -163,12 +165,40 @@ fn member_row(row: &Row<'_>) -> rusqlite::Result<MemberRow> {
     })
 }
 
-fn attention(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<Attention>> {
+pub(crate) fn attention(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<Attention>> {
     // A word that a later version wrote reads as "unknown", which peers treat as open.
     Ok(row
         .get_ref(column)?
         .as_str_or_null()?
         .and_then(Attention::from_wire))
+}
+
+/// The one-to-one room of two agents, opened for a peer that has a card.
+pub(crate) fn open_dm(
+    tx: &mut Tx<'_>,
+    agent: &AgentId,
+    peer: &AgentId,
+    candidate: &RoomName,
+    now: i64,
+) -> Result<Option<RoomName>, Failure> {
+    if let Some(room) = dm_room(tx.conn, agent, peer)? {
+        return Ok(Some(room));
+    }
+    let Some(theirs) = tx.mirror.agent(tx.conn, peer)? else {
+        return Ok(None);
+    };
+    if agent == peer || !directory::has_card(tx.conn, theirs)? {
+        return Ok(None);
+    }
+    if tx.mirror.room(tx.conn, candidate)?.is_some() {
+        let text = "the new room's name is taken; try again".to_owned();
+        return Err(Failure::Refused(StoreError::Unavailable(text)));
+    }
+    let mine = agents::ensure(tx, agent, now)?;
+    let room = create(tx, candidate, RoomKind::Dm, now)?;
+    add_member(tx, candidate, room, (agent, mine), now)?;
+    add_member(tx, candidate, room, (peer, theirs), now)?;
+    Ok(Some(candidate.clone()))
 }
 
 /// The oldest room of kind `dm` with just these two members.

@@ -10,7 +10,9 @@
 #![warn(missing_docs)]
 
 pub mod conformance;
+pub mod directory;
 pub mod error;
+pub mod gate;
 pub mod model;
 
 use std::future::Future;
@@ -18,7 +20,9 @@ use std::pin::Pin;
 
 use parler_protocol::{AgentId, Attention, RoomName, Seq};
 
+pub use directory::*;
 pub use error::StoreError;
+pub use gate::*;
 pub use model::*;
 
 /// Entries of one page at most.
@@ -26,6 +30,9 @@ pub const MAX_PAGE: u32 = parler_protocol::limits::MAX_PULL_LIMIT;
 /// JSON of one page at most, in bytes, unless its first entry alone is larger: a thousand of the
 /// largest messages would be a gigabyte.
 pub const PAGE_BYTES: usize = 16 * 1024 * 1024;
+
+/// Cards of one [`Store::discover`] at most: the caller filters by a status that only it knows.
+pub const MAX_CARDS: usize = 10_000;
 
 /// What every method of a [`Store`] answers with.
 pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;
@@ -119,6 +126,83 @@ pub trait Store: Send + Sync + 'static {
         agent: &'a AgentId,
         peer: &'a AgentId,
     ) -> StoreFuture<'a, Option<RoomName>>;
+
+    /// Like [`Store::dm_room`]; where there is none, and the peer has a card, opens one under the
+    /// name `candidate` with both as members and without an owner. `None`: the peer has no card.
+    fn open_dm<'a>(
+        &'a self,
+        agent: &'a AgentId,
+        peer: &'a AgentId,
+        candidate: RoomName,
+        now: i64,
+    ) -> StoreFuture<'a, Option<RoomName>>;
+
+    // ---- gates: what an owner decides --------------------------------------------------------
+
+    /// Who waits to be admitted, oldest first; `None` if the caller is not the owner.
+    fn join_requests<'a>(
+        &'a self,
+        room: &'a RoomName,
+        owner: &'a AgentId,
+    ) -> StoreFuture<'a, Option<Vec<JoinRequestRow>>>;
+
+    /// Admits or refuses a request, one that was refused before included.
+    fn resolve_join<'a>(
+        &'a self,
+        room: &'a RoomName,
+        owner: &'a AgentId,
+        agent: &'a AgentId,
+        approve: bool,
+        now: i64,
+    ) -> StoreFuture<'a, ResolveOutcome>;
+
+    /// Deletes a room and everything of it; `None` if the caller is not the owner. No `seq` of it
+    /// is ever used again.
+    fn delete_room<'a>(
+        &'a self,
+        room: &'a RoomName,
+        owner: &'a AgentId,
+    ) -> StoreFuture<'a, Option<Deleted>>;
+
+    /// Ends the caller's membership. The last member takes the room along.
+    fn leave<'a>(&'a self, room: &'a RoomName, agent: &'a AgentId)
+    -> StoreFuture<'a, LeaveOutcome>;
+
+    /// Ends somebody else's membership; with `ban` any later redeem of it is denied.
+    fn remove_member<'a>(
+        &'a self,
+        room: &'a RoomName,
+        owner: &'a AgentId,
+        agent: &'a AgentId,
+        ban: bool,
+        now: i64,
+    ) -> StoreFuture<'a, MemberOutcome>;
+
+    /// Makes another member the owner.
+    fn transfer_owner<'a>(
+        &'a self,
+        room: &'a RoomName,
+        owner: &'a AgentId,
+        agent: &'a AgentId,
+    ) -> StoreFuture<'a, MemberOutcome>;
+
+    /// Revokes invites that the caller minted, or that open a room that it owns; how many.
+    fn revoke_invites<'a>(
+        &'a self,
+        agent: &'a AgentId,
+        which: WhichInvites,
+    ) -> StoreFuture<'a, u32>;
+
+    // ---- the directory -----------------------------------------------------------------------
+
+    /// Stores a card in the place of an earlier one of the same agent.
+    fn register(&self, card: NewCard) -> StoreFuture<'_, ()>;
+
+    /// Cards that match, most recent login first, at most [`MAX_CARDS`] of them.
+    fn discover(&self, filter: CardFilter) -> StoreFuture<'_, Vec<CardRow>>;
+
+    /// One card, private or not.
+    fn lookup<'a>(&'a self, agent: &'a AgentId) -> StoreFuture<'a, Option<CardRow>>;
 
     // ---- the log -----------------------------------------------------------------------------
 

@@ -221,4 +221,23 @@ pub enum Event {
         /// Who.
         agent: AgentId,
     },
+    /// An agent is no member any more.
+    Left {
+        /// Stored name.
+        room: RoomName,
+        /// Who.
+        agent: AgentId,
+    },
+    /// Somebody waits to be admitted, or was refused: who redeems may ask again.
+    Asked {
+        /// Stored name.
+        room: RoomName,
+        /// Who.
+        agent: AgentId,
+    },
+    /// A room is gone.
+    Deleted {
+        /// Stored name.
+        room: RoomName,
+    },
 }

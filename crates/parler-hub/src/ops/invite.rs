@@ -1,18 +1,21 @@
 //! `invite`, `redeem`: how an agent gets into a room.
 
+use std::time::Duration;
+
 use parler_protocol::{
     ErrorCode, Invite, Invited, Joined, Redeem, RoomKind, RoomName, RoomReply, ServerFrame, limits,
     links, names,
 };
 use parler_store::{InviteOutcome, NewInvite, RedeemOutcome};
 use sha2::{Digest as _, Sha256};
+use tokio::time::{Instant, timeout_at};
 
 use super::{Caller, cap_field, cap_optional};
 use crate::error::OpError;
 use crate::{now_ms, random};
 
 /// Codes are stored as hashes only: a copy of the database opens no room.
-fn hash(code: &str) -> [u8; 32] {
+pub fn hash(code: &str) -> [u8; 32] {
     Sha256::digest(code.as_bytes()).into()
 }
 
@@ -87,21 +90,59 @@ fn room_name(op: &Invite) -> RoomName {
     RoomName::new(&name)
 }
 
-/// Joins by code. Wrong codes are a budget of their own: guessing is slow.
+/// Joins by code; with `waitSecs` it parks while the owner has not decided. Wrong codes are a
+/// budget of their own: guessing is slow.
 pub async fn redeem(caller: Caller, op: Redeem) -> Result<ServerFrame, OpError> {
     cap_field("code", &op.code)?;
-    let (state, agent) = (&caller.state, &caller.agent.id);
-    let now = now_ms();
     let throttled = |retry| OpError::rate_limited("wrong invite codes", retry);
-    state
-        .budgets()
-        .bad_codes
-        .check(agent, now)
-        .map_err(throttled)?;
-    let outcome = state
-        .store()
-        .redeem(hash(links::redeem_code(&op.code)), agent, now)
-        .await?;
+    let budget = &caller.state.budgets().bad_codes;
+    let me = &caller.agent.id;
+    budget.check(me, now_ms()).map_err(throttled)?;
+    let code = hash(links::redeem_code(&op.code));
+    let wait = Duration::from_secs(op.wait_secs.unwrap_or(0).min(limits::MAX_WAIT_SECS));
+    let outcome = match caller.state.store().redeem(code, me, now_ms()).await? {
+        RedeemOutcome::Pending { room, .. } if !wait.is_zero() => {
+            decided(&caller, code, &room, Instant::now() + wait).await?
+        }
+        RedeemOutcome::Unknown => {
+            budget.spend(me, now_ms()).map_err(throttled)?;
+            RedeemOutcome::Unknown
+        }
+        outcome => outcome,
+    };
+    answer(outcome)
+}
+
+/// Waits for the owner's decision; still pending at the deadline or when the hub stops.
+async fn decided(
+    caller: &Caller,
+    code: [u8; 32],
+    room: &RoomName,
+    deadline: Instant,
+) -> Result<RedeemOutcome, OpError> {
+    let mut stopping = caller.stopping.clone();
+    let mut parked = caller.state.askers().park(room);
+    loop {
+        let outcome = caller
+            .state
+            .store()
+            .redeem(code, &caller.agent.id, now_ms())
+            .await?;
+        if !matches!(outcome, RedeemOutcome::Pending { .. }) {
+            return Ok(outcome);
+        }
+        tokio::select! {
+            woken = timeout_at(deadline, parked.grew()) => {
+                if woken.is_err() {
+                    return Ok(outcome);
+                }
+            }
+            _ = stopping.wait_for(|stopping| *stopping) => return Ok(outcome),
+        }
+    }
+}
+
+fn answer(outcome: RedeemOutcome) -> Result<ServerFrame, OpError> {
     match outcome {
         RedeemOutcome::Joined { room, kind } => Ok(ServerFrame::Joined(Joined {
             room: room.into(),
@@ -110,16 +151,9 @@ pub async fn redeem(caller: Caller, op: Redeem) -> Result<ServerFrame, OpError> 
         RedeemOutcome::Pending { room, .. } => {
             Ok(ServerFrame::JoinPending(RoomReply { room: room.into() }))
         }
-        RedeemOutcome::Unknown => {
-            state
-                .budgets()
-                .bad_codes
-                .spend(agent, now)
-                .map_err(throttled)?;
-            Err(OpError::invalid_invite(
-                "invalid or unknown invite code — check it, or ask for a new one",
-            ))
-        }
+        RedeemOutcome::Unknown => Err(OpError::invalid_invite(
+            "invalid or unknown invite code — check it, or ask for a new one",
+        )),
         RedeemOutcome::Expired => Err(OpError::invalid_invite(
             "this code has expired — ask a member of the room for a new one",
         )),

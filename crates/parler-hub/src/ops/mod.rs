@@ -1,6 +1,8 @@
 //! One op each: request in, reply or refusal out. This file only lists them.
 
+mod discover;
 mod invite;
+mod members;
 mod presence;
 mod pull;
 mod rooms;
@@ -74,6 +76,17 @@ async fn other(caller: Caller, frame: ClientFrame) -> Reply {
         ClientFrame::Roster(op) => rooms::roster(caller, op).await.into(),
         ClientFrame::Presence(op) => presence::presence(caller, op).await.into(),
         ClientFrame::SetAttention(op) => presence::set_attention(caller, op).await.into(),
+        ClientFrame::JoinRequests(op) => members::join_requests(caller, op).await.into(),
+        ClientFrame::ResolveJoin(op) => members::resolve_join(caller, op).await.into(),
+        ClientFrame::DeleteRoom(op) => members::delete_room(caller, op).await.into(),
+        ClientFrame::Leave(op) => members::leave(caller, op).await.into(),
+        ClientFrame::RemoveMember(op) => members::remove_member(caller, op).await.into(),
+        ClientFrame::TransferOwner(op) => members::transfer_owner(caller, op).await.into(),
+        ClientFrame::RevokeInvite(op) => members::revoke_invite(caller, op).await.into(),
+        ClientFrame::Register(op) => discover::register(caller, op).await.into(),
+        ClientFrame::Discover(op) => discover::discover(caller, op).await.into(),
+        ClientFrame::Lookup(op) => discover::lookup(caller, op).await.into(),
+        ClientFrame::Unsubscribe => subscribe::unsubscribe(&caller).into(),
         later => OpError::unsupported(op_name(&later)).into(),
     }
 }

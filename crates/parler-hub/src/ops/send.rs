@@ -126,7 +126,15 @@ async fn resolve(caller: &Caller, target: &Target) -> Result<RoomName, OpError> 
         )),
         Target::Dm { agent } => {
             let peer = AgentId::parse(agent).ok_or_else(|| OpError::not_discoverable(agent))?;
-            let room = state.store().dm_room(me, &peer).await?;
+            let store = state.store();
+            let room = match store.dm_room(me, &peer).await? {
+                Some(room) => Some(room),
+                None => {
+                    let suffix = random::text(names::SUFFIX_ALPHABET, names::SUFFIX_LEN);
+                    let name = RoomName::new(&format!("{}{suffix}", names::DM_PREFIX));
+                    store.open_dm(me, &peer, name, now_ms()).await?
+                }
+            };
             room.ok_or_else(|| OpError::not_discoverable(agent))
         }
         Target::Service { .. } => Err(OpError::unsupported("send to a service")),

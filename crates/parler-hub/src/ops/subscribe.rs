@@ -1,4 +1,4 @@
-//! `subscribe`: push for this connection.
+//! `subscribe`, `unsubscribe`: push for this connection.
 
 use parler_protocol::{ServerFrame, Subscribe};
 
@@ -21,4 +21,10 @@ pub async fn subscribe(caller: Caller, _op: Subscribe) -> Result<ServerFrame, Op
         .fanout()
         .add_rooms(conn, rooms.into_iter().map(|room| room.name));
     Ok(ServerFrame::Subscribed)
+}
+
+/// Ends it.
+pub fn unsubscribe(caller: &Caller) -> ServerFrame {
+    caller.state.fanout().unsubscribe(caller.conn);
+    ServerFrame::Unsubscribed
 }

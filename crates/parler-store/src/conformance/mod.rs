@@ -11,7 +11,9 @@
 mod agents;
 mod closing;
 mod cursors;
+mod directory;
 mod events;
+mod gates;
 mod idempotency;
 mod invites;
 mod log;
@@ -104,6 +106,17 @@ cases! { ($)
         who_never_logged_in_is_in_the_roster_without_a_name
         a_dm_room_is_the_oldest_of_exactly_these_two
         there_is_no_dm_room_with_oneself;
+    gates:
+        an_owner_admits_refuses_and_thinks_again
+        who_leaves_is_no_member_and_may_come_back
+        the_last_member_takes_the_room_along
+        an_owner_removes_and_bans
+        a_room_is_passed_on
+        a_deleted_room_leaves_nothing
+        invites_are_revoked_by_minter_or_owner;
+    directory:
+        cards_are_found_and_replaced
+        a_card_opens_one_direct_room;
     invites:
         a_stranger_cannot_invite_into_a_room_that_exists
         any_member_may_invite

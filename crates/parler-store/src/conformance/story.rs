@@ -43,7 +43,7 @@ impl Heard {
         let events = std::mem::take(&mut *self.0.lock().unwrap());
         let entries = events.into_iter().filter_map(|event| match event {
             Event::Appended(entry) => Some(entry),
-            Event::Joined { .. } => None,
+            _ => None,
         });
         entries.collect()
     }
@@ -53,6 +53,9 @@ fn short(event: &Event) -> String {
     match event {
         Event::Appended(entry) => format!("{} in {}", entry.id, entry.room),
         Event::Joined { room, kind, agent } => format!("{} joined {kind} {room}", agent.short()),
+        Event::Left { room, agent } => format!("{} left {room}", agent.short()),
+        Event::Asked { room, agent } => format!("{} asked {room}", agent.short()),
+        Event::Deleted { room } => format!("{room} deleted"),
     }
 }
 
