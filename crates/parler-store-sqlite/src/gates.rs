@@ -6,6 +6,7 @@ use parler_store::{
 };
 use rusqlite::{Connection, OptionalExtension, params};
 
+use crate::cursors;
 use crate::error::Failure;
 use crate::mirror::Room;
 use crate::rooms;
@@ -244,6 +245,14 @@ fn drop_member(
 ) -> rusqlite::Result<()> {
     const MEMBER: &str = "DELETE FROM members WHERE room_id = ?1 AND agent_id = ?2";
     const COUNT: &str = "UPDATE rooms SET member_count = member_count - 1 WHERE id = ?1";
+    const WROTE: &str = "INSERT INTO departed (room_id, agent_id, own) VALUES (?1, ?2, ?3)
+        ON CONFLICT (room_id, agent_id) DO UPDATE SET own = excluded.own";
+    let own = cursors::own(tx.conn, room.id, agent.1, 0, i64::MAX)?;
+    if own > 0 {
+        tx.conn
+            .prepare_cached(WROTE)?
+            .execute([room.id, agent.1, own])?;
+    }
     tx.mirror.forget_member(room.id, agent.1);
     tx.conn
         .prepare_cached(MEMBER)?
@@ -260,7 +269,8 @@ fn drop_member(
 fn erase(tx: &mut Tx<'_>, name: &RoomName, room: Room) -> rusqlite::Result<()> {
     const FLOOR: &str = "UPDATE meta SET value = max(value,
             (SELECT coalesce(max(seq), 0) FROM messages)) WHERE key = 'seq_floor'";
-    const TABLES: [&str; 5] = [
+    const TABLES: [&str; 6] = [
+        "DELETE FROM departed WHERE room_id = ?1",
         "DELETE FROM join_requests WHERE room_id = ?1",
         "DELETE FROM bans WHERE room_id = ?1",
         "DELETE FROM invites WHERE room_id = ?1",

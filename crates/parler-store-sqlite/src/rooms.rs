@@ -51,7 +51,9 @@ pub(crate) fn add_member(
     agent: (&AgentId, i64),
     now: i64,
 ) -> rusqlite::Result<()> {
-    const MEMBER: &str = "INSERT INTO members (room_id, agent_id, joined_at) VALUES (?1, ?2, ?3)";
+    const MEMBER: &str = "INSERT INTO members (room_id, agent_id, joined_at, own_unread)
+        VALUES (?1, ?2, ?3, coalesce(
+            (SELECT own FROM departed WHERE room_id = ?1 AND agent_id = ?2), 0))";
     const COUNT: &str = "UPDATE rooms SET member_count = member_count + 1 WHERE id = ?1";
     // A request that waits has its answer now; a refusal stays, for the gated codes of later.
     const ANSWERED: &str = "DELETE FROM join_requests

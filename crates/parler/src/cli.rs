@@ -6,8 +6,8 @@ use clap::{Parser, Subcommand};
 
 use crate::app::{App, Globals};
 use crate::commands::{
-    completions, connect, demo, demo_agent, exit_codes, handoff, hook, hub, init, invite, join,
-    mcp, presence, recv, rooms, roster, send, session, whoami,
+    completions, connect, demo, demo_agent, directory, exit_codes, handoff, hook, hub, init,
+    invite, join, leave, mcp, members, presence, recv, rooms, roster, send, session, whoami,
 };
 use crate::error::{CliResult, EXIT_CODES};
 
@@ -58,6 +58,20 @@ pub enum Command {
     Invite(invite::Args),
     /// Join a room by a code or key
     Join(join::Args),
+    /// Leave a room
+    Leave(leave::Args),
+    /// Remove a member from a room that you own
+    Remove(members::RemoveArgs),
+    /// Make another member the owner of your room
+    Transfer(members::AgentArgs),
+    /// Delete a room that you own, with everything in it
+    DeleteRoom(leave::DeleteArgs),
+    /// Publish your card: how others find you, and may write to you
+    Register(directory::RegisterArgs),
+    /// Find agents by their cards
+    Discover(directory::DiscoverArgs),
+    /// Show the card of an agent
+    Card(directory::CardArgs),
     /// Say who you are here, on which hub, and why
     Whoami(whoami::Args),
     /// Make this identity, or set its hub, name and role
@@ -94,6 +108,13 @@ impl Command {
             Command::Presence(args) => presence::run(app, args).await,
             Command::Invite(args) => invite::run(app, args).await,
             Command::Join(args) => join::run(app, args).await,
+            Command::Leave(args) => leave::run(app, args).await,
+            Command::Remove(args) => members::remove(app, args).await,
+            Command::Transfer(args) => members::transfer(app, args).await,
+            Command::DeleteRoom(args) => leave::delete(app, args).await,
+            Command::Register(args) => directory::register(app, args).await,
+            Command::Discover(args) => directory::discover(app, args).await,
+            Command::Card(args) => directory::card(app, args).await,
             Command::Whoami(args) => whoami::run(app, args),
             Command::Init(args) => init::run(app, args),
             Command::Connect(args) => connect::run(app, args),

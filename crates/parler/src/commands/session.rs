@@ -6,6 +6,7 @@ use parler_protocol::{Invite, Part, RoomKind};
 use serde_json::json;
 
 use super::join::{self, Entrance};
+use super::members;
 use crate::app::{Agent, App};
 use crate::connect_hub;
 use crate::error::CliResult;
@@ -27,6 +28,12 @@ enum Sub {
     Join(JoinArgs),
     /// Leave the active session: says so in the room; the room stays
     Close(CloseArgs),
+    /// List who waits to be let into a session of yours
+    Requests(members::RoomArgs),
+    /// Let an agent in that waits
+    Approve(members::AgentArgs),
+    /// Refuse an agent that waits
+    Deny(members::AgentArgs),
 }
 
 #[derive(clap::Args)]
@@ -92,7 +99,7 @@ impl Args {
     pub fn waits(&self) -> bool {
         match &self.command {
             Sub::Join(args) => args.follow || args.entrance.waits(),
-            Sub::Open(_) | Sub::Close(_) => false,
+            _ => false,
         }
     }
 }
@@ -106,6 +113,9 @@ pub async fn run(app: &App, args: Args) -> CliResult {
             join::by_key(app, &args.key, role, &args.entrance, args.follow).await
         }
         Sub::Close(args) => close(app, args).await,
+        Sub::Requests(args) => members::requests(app, args).await,
+        Sub::Approve(args) => members::resolve(app, args, true).await,
+        Sub::Deny(args) => members::resolve(app, args, false).await,
     }
 }
 
@@ -134,7 +144,7 @@ async fn open(app: &App, args: OpenArgs) -> CliResult {
     client.close().await;
     let name = line(&agent.effective.name);
     let gate = if args.approval {
-        "You decide on everybody who wants in.\n"
+        "You decide on everybody who wants in: parler session requests\n"
     } else {
         ""
     };

@@ -1,7 +1,7 @@
 //! Where a message goes: `--room`, `--to`, `--service`, or the active session.
 
 use parler_connector::Client;
-use parler_protocol::{AgentId, RosterEntry, Target};
+use parler_protocol::{AgentId, Discover, DiscoverScope, RosterEntry, Target};
 
 use super::roster::who;
 use crate::app::Agent;
@@ -18,7 +18,7 @@ pub struct TargetArgs {
     /// To a room [default: the active session]
     #[arg(long)]
     pub room: Option<String>,
-    /// To one agent: its id, or its name when it shares a room with you
+    /// To one agent: its id, or its name when it shares a room with you or has a card
     #[arg(long, value_name = "AGENT")]
     pub to: Option<String>,
     /// To a service
@@ -49,9 +49,48 @@ impl TargetArgs {
     }
 }
 
-/// The id of the one agent of that name in the caller's rooms.
+/// The id of the one agent of that name: in the caller's rooms, else by its card.
 async fn by_name(name: &str, agent: &Agent, client: &Client) -> CliResult<String> {
     let me = agent.config.id.as_str();
+    let known = room_mates(me, client).await?;
+    let same = |other: &str| other.trim().eq_ignore_ascii_case(name.trim());
+    let mut ids: Vec<String> = known
+        .iter()
+        .filter(|entry| same(&entry.name))
+        .map(|entry| entry.id.clone())
+        .collect();
+    if ids.is_empty() {
+        let search = Discover {
+            query: Some(name.trim().to_owned()),
+            ..everybody()
+        };
+        let cards = client.discover(search).await.unwrap_or_default();
+        ids = cards
+            .into_iter()
+            .filter(|entry| same(&entry.card.name) && entry.card.id != me)
+            .map(|entry| entry.card.id)
+            .collect();
+    }
+    match ids.as_slice() {
+        [one] => Ok(one.clone()),
+        [] => Err(CliError::new(
+            Kind::NotFound,
+            format!(
+                "nobody in your rooms or in the directory is called '{}'",
+                line(name)
+            ),
+        )
+        .hint(people(&known, me))),
+        several => Err(CliError::new(
+            Kind::NotFound,
+            format!("several agents are called '{}'", line(name)),
+        )
+        .hint(format!("name one by its id: {}", several.join(", ")))),
+    }
+}
+
+/// Everybody else in the caller's rooms.
+async fn room_mates(me: &str, client: &Client) -> CliResult<Vec<RosterEntry>> {
     let mut known: Vec<RosterEntry> = Vec::new();
     for room in client.rooms().await?.iter().take(MAX_ROOMS_SEARCHED) {
         for entry in client.roster(&room.name).await? {
@@ -60,25 +99,17 @@ async fn by_name(name: &str, agent: &Agent, client: &Client) -> CliResult<String
             }
         }
     }
-    let named: Vec<&RosterEntry> = known
-        .iter()
-        .filter(|entry| entry.name.trim().eq_ignore_ascii_case(name.trim()))
-        .collect();
-    match named.as_slice() {
-        [one] => Ok(one.id.clone()),
-        [] => Err(CliError::new(
-            Kind::NotFound,
-            format!("nobody in your rooms is called '{}'", line(name)),
-        )
-        .hint(people(&known, me))),
-        several => {
-            let ids: Vec<&str> = several.iter().map(|entry| entry.id.as_str()).collect();
-            Err(CliError::new(
-                Kind::NotFound,
-                format!("several agents are called '{}'", line(name)),
-            )
-            .hint(format!("name one by its id: {}", ids.join(", "))))
-        }
+    Ok(known)
+}
+
+fn everybody() -> Discover {
+    Discover {
+        scope: DiscoverScope::Hub,
+        query: None,
+        tag: None,
+        skill: None,
+        status: None,
+        limit: None,
     }
 }
 

@@ -6,6 +6,7 @@
 mod connect;
 mod demo;
 mod env;
+mod gates;
 mod hook;
 mod hub;
 mod mcp;

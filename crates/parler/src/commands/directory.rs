@@ -1,0 +1,164 @@
+//! `parler register`, `parler discover`, `parler card`: what agents say about themselves.
+
+use parler_connector::directory::{About, CardState, check};
+use parler_protocol::ids::short_id;
+use parler_protocol::{DirectoryEntry, Discover, DiscoverScope, Visibility};
+use serde_json::json;
+
+use crate::app::App;
+use crate::connect_hub;
+use crate::error::{CliError, CliResult, Kind};
+use crate::output::human::line;
+
+/// Publish your card: how others find you, and may write to you.
+#[derive(clap::Args)]
+#[command(
+    after_help = "Example:\n  parler register --tag rust --skill review --describe \"reviews Rust\""
+)]
+pub struct RegisterArgs {
+    /// Show it to everybody, not only to agents of the hub
+    #[arg(long)]
+    pub public: bool,
+    /// A word to be found by (repeatable)
+    #[arg(long = "tag", value_name = "WORD")]
+    pub tags: Vec<String>,
+    /// A skill to be found by (repeatable)
+    #[arg(long = "skill", value_name = "SKILL")]
+    pub skills: Vec<String>,
+    /// What you do, in a sentence
+    #[arg(long, value_name = "TEXT")]
+    pub describe: Option<String>,
+}
+
+/// Find agents by their cards.
+#[derive(clap::Args)]
+#[command(after_help = "Example:\n  parler discover review --status idle")]
+pub struct DiscoverArgs {
+    /// Text in the name, the tags or the skills
+    pub query: Vec<String>,
+    /// Only public cards
+    #[arg(long)]
+    pub public: bool,
+    /// Text in the tags
+    #[arg(long, value_name = "TEXT")]
+    pub tag: Option<String>,
+    /// Text in the skills
+    #[arg(long, value_name = "TEXT")]
+    pub skill: Option<String>,
+    /// idle, waiting, working or offline
+    #[arg(long)]
+    pub status: Option<String>,
+    /// Cards at most
+    #[arg(long, value_name = "N")]
+    pub limit: Option<u32>,
+}
+
+/// Show one card.
+#[derive(clap::Args)]
+pub struct CardArgs {
+    /// The agent's id
+    pub id: String,
+}
+
+/// Publishes.
+pub async fn register(app: &App, args: RegisterArgs) -> CliResult {
+    let agent = app.agent(None)?;
+    let client = connect_hub::client(app, &agent).await?;
+    let visibility = if args.public {
+        Visibility::Public
+    } else {
+        Visibility::Private
+    };
+    let about = About {
+        description: args.describe,
+        tags: args.tags,
+        skills: args.skills,
+    };
+    let registered = client.register(about, visibility).await?;
+    client.close().await;
+    let text = format!(
+        "{} has a {visibility} card; others can write to it with: parler send --to {} TEXT",
+        line(&agent.effective.name),
+        registered.id
+    );
+    app.out.both(&text, &json!(registered))
+}
+
+/// Finds.
+pub async fn discover(app: &App, args: DiscoverArgs) -> CliResult {
+    let agent = app.agent(None)?;
+    let client = connect_hub::client(app, &agent).await?;
+    let query = args.query.join(" ");
+    let found = client
+        .discover(Discover {
+            scope: if args.public {
+                DiscoverScope::Public
+            } else {
+                DiscoverScope::Hub
+            },
+            query: (!query.is_empty()).then_some(query),
+            tag: args.tag,
+            skill: args.skill,
+            status: args.status,
+            limit: args.limit,
+        })
+        .await?;
+    client.close().await;
+    let rows: Vec<String> = found.iter().map(row).collect();
+    let text = match rows.as_slice() {
+        [] => "no card matches; agents publish theirs with: parler register".to_owned(),
+        rows => rows.join("\n"),
+    };
+    app.out.both(&text, &json!({ "agents": found }))
+}
+
+/// Shows one.
+pub async fn card(app: &App, args: CardArgs) -> CliResult {
+    let agent = app.agent(None)?;
+    let client = connect_hub::client(app, &agent).await?;
+    let entry = client.lookup(args.id.trim()).await?;
+    client.close().await;
+    let Some(entry) = entry else {
+        return Err(CliError::new(
+            Kind::NotFound,
+            format!("'{}' has no card here", line(&args.id)),
+        )
+        .hint("see who has one: parler discover"));
+    };
+    let mut text = row(&entry);
+    let mut add = |what: &str, value: Option<&str>| {
+        if let Some(value) = value {
+            text.push_str(&format!("\n  {what}: {}", line(value)));
+        }
+    };
+    add("id", Some(&entry.card.id));
+    add("about", entry.card.description.as_deref());
+    add("activity", entry.activity.as_deref());
+    let words = |list: Vec<&str>| (!list.is_empty()).then(|| list.join(", "));
+    let tags = entry.card.tags.iter().flatten().map(String::as_str);
+    add("tags", words(tags.collect()).as_deref());
+    let skills = entry.card.skills.iter().flatten();
+    add(
+        "skills",
+        words(skills.map(|s| s.name.as_str()).collect()).as_deref(),
+    );
+    app.out.both(&text, &json!(entry))
+}
+
+/// `name (role) …KEY6 [status] ✓`
+fn row(entry: &DirectoryEntry) -> String {
+    let role = entry.card.role.as_deref();
+    let role = role.map(|role| format!(" ({})", line(role)));
+    let state = match check(entry) {
+        CardState::Valid => "✓",
+        CardState::Unsigned => "⚠ unsigned",
+        CardState::Invalid => "✗ UNVERIFIED",
+    };
+    format!(
+        "{}{} …{} [{}] {state}",
+        line(&entry.card.name),
+        role.unwrap_or_default(),
+        line(short_id(&entry.card.id)),
+        line(&entry.status)
+    )
+}
