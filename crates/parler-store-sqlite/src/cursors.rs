@@ -79,7 +79,13 @@ fn ord_at(conn: &Connection, room: i64, seq: i64) -> rusqlite::Result<i64> {
 
 /// An agent's own messages in `(above, to]`: read from the index alone, and from whichever side of
 /// the cursor is shorter, so that a member's moves cost no more than its backlog, once.
-pub(crate) fn own(conn: &Connection, room: i64, agent: i64, above: i64, to: i64) -> rusqlite::Result<i64> {
+pub(crate) fn own(
+    conn: &Connection,
+    room: i64,
+    agent: i64,
+    above: i64,
+    to: i64,
+) -> rusqlite::Result<i64> {
     const COUNT: &str = "SELECT count(*) FROM messages INDEXED BY messages_room
         WHERE room_id = ?1 AND seq > ?2 AND seq <= ?3 AND author_id = ?4";
     conn.prepare_cached(COUNT)?

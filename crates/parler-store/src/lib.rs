@@ -28,8 +28,8 @@ pub use model::*;
 /// Entries of one page at most.
 pub const MAX_PAGE: u32 = parler_protocol::limits::MAX_PULL_LIMIT;
 /// JSON of one page at most, in bytes, unless its first entry alone is larger: a thousand of the
-/// largest messages would be a gigabyte.
-pub const PAGE_BYTES: usize = 16 * 1024 * 1024;
+/// largest messages would be a gigabyte. Half of what common client libraries take in one frame.
+pub const PAGE_BYTES: usize = 8 * 1024 * 1024;
 
 /// Cards of one [`Store::discover`] at most: the caller filters by a status that only it knows.
 pub const MAX_CARDS: usize = 10_000;
