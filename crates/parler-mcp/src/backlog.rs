@@ -87,7 +87,7 @@ impl Backlog {
     }
 
     /// As text: all of it when it is short or `full`, else the context and the last messages.
-    pub(crate) fn render(&self, tools: &Tools, full: bool) -> Shown {
+    pub(crate) async fn render(&self, tools: &Tools, full: bool) -> Shown {
         let frame = Frame::new();
         let voice = Voice::Model {
             frame: &frame,
@@ -118,12 +118,17 @@ impl Backlog {
         }
         lines.extend(shown.iter().map(|message| render::message(message, &voice)));
         Shown {
-            banner: self.banner(tools, &shown, &voice),
+            banner: self.banner(tools, &shown, &voice).await,
             text: lines.join("\n"),
         }
     }
 
-    fn banner(&self, tools: &Tools, shown: &[StoredMessage], voice: &Voice<'_>) -> Option<String> {
+    async fn banner(
+        &self,
+        tools: &Tools,
+        shown: &[StoredMessage],
+        voice: &Voice<'_>,
+    ) -> Option<String> {
         let oldest = shown.first().map_or(0, |message| message.seq);
         let mut all: Vec<_> = self
             .handoffs
@@ -132,7 +137,7 @@ impl Backlog {
             .cloned()
             .collect();
         all.extend_from_slice(shown);
-        tools.as_me(|me| render::banner(&all, me, voice))
+        tools.banner(&all, voice).await
     }
 
     /// What counts as read once it was shown.

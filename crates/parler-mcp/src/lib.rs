@@ -20,6 +20,7 @@ mod doorbell_text;
 mod error;
 mod heard;
 mod inbox;
+mod ledger;
 mod listener;
 mod presence;
 mod ring;
@@ -41,7 +42,6 @@ use parler_connector::ClientOptions;
 use parler_connector::config::Config;
 use parler_connector::context::Context;
 use parler_connector::doorbell::{Doorbell, Ladder};
-use parler_connector::wake::once::Once;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
@@ -55,6 +55,7 @@ use activity::Activity;
 use agent::{Agent, Remember};
 use consumer::Consumer;
 use delivery::Deliveries;
+use ledger::Ledger;
 use listener::Listener;
 use server::Server;
 use session::Session;
@@ -221,7 +222,15 @@ fn tools(options: &McpOptions) -> Tools {
         identity = options.identity_rule,
         "serving"
     );
-    Tools::new(agent, session, consumer, Activity::new(), options.verbose)
+    let ledger = Ledger::open(&options.base, &agent.id());
+    Tools::new(
+        agent,
+        session,
+        consumer,
+        ledger,
+        Activity::new(),
+        options.verbose,
+    )
 }
 
 /// Keeps a name and a role in the agent's config, if it has one.
@@ -247,7 +256,6 @@ fn background(options: &McpOptions, tools: &Arc<Tools>, ladder: &Arc<Ladder>) ->
     let listener = Listener {
         tools: Arc::clone(tools),
         ladder: Arc::clone(ladder),
-        once: Arc::new(Once::open(&options.base, &tools.agent.id())),
         home: options.home.clone(),
     };
     background.spawn(listener.run());

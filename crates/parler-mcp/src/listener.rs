@@ -18,7 +18,6 @@ use std::time::Duration;
 
 use parler_connector::config::{AttentionSettings, Config};
 use parler_connector::doorbell::Ladder;
-use parler_connector::wake::once::Once;
 use parler_connector::wake::policy::{Decision, Receiver, decide};
 use parler_connector::{Client, ClientError, Read};
 use parler_protocol::{Pulled, StoredMessage};
@@ -47,7 +46,6 @@ const MAX_PAGES: usize = 5;
 pub(crate) struct Listener {
     pub(crate) tools: Arc<Tools>,
     pub(crate) ladder: Arc<Ladder>,
-    pub(crate) once: Arc<Once>,
     /// Where the agent's attention is kept.
     pub(crate) home: PathBuf,
 }
@@ -245,7 +243,6 @@ impl<'a> Ear<'a> {
             let bell = Bell {
                 tools: Arc::clone(tools),
                 ladder: Arc::clone(&self.listener.ladder),
-                once: Arc::clone(&self.listener.once),
                 attention: self.listener.attention(),
                 message,
                 class,

@@ -7,9 +7,9 @@ use std::sync::Arc;
 
 use parler_connector::config::AttentionSettings;
 use parler_connector::doorbell::{Ladder, Woken};
-use parler_connector::wake::once::{Freshness, Once, OnceError, Submit, Thing};
+use parler_connector::wake::once::Submit;
 use parler_connector::wake::policy::Class;
-use parler_protocol::{SigPart, StoredMessage, TypedPart};
+use parler_protocol::StoredMessage;
 
 use crate::doorbell_text::doorbell_text;
 use crate::listener::judge;
@@ -19,7 +19,6 @@ use crate::state::Tools;
 pub(crate) struct Bell {
     pub(crate) tools: Arc<Tools>,
     pub(crate) ladder: Arc<Ladder>,
-    pub(crate) once: Arc<Once>,
     pub(crate) attention: AttentionSettings,
     pub(crate) message: Arc<StoredMessage>,
     pub(crate) class: Class,
@@ -31,7 +30,12 @@ impl Bell {
         if self.class == Class::Ambient && !self.still_a_pair().await {
             return tracing::debug!(seq = self.message.seq, "not rung: others came in");
         }
-        match self.admit().await {
+        match self
+            .tools
+            .ledger
+            .submit(&self.message, self.tools.consumer.session())
+            .await
+        {
             Ok(Some(Submit::Ring)) => {}
             Ok(Some(other)) => {
                 return tracing::debug!(seq = self.message.seq, ?other, "not rung again");
@@ -48,7 +52,7 @@ impl Bell {
         let woken = self.ladder.wake(&text).await;
         tracing::info!(seq = self.message.seq, ?woken, "rang");
         if matches!(woken, Woken::Confirmed { .. })
-            && let Err(error) = self.confirm().await
+            && let Err(error) = self.tools.ledger.confirm(&self.message).await
         {
             tracing::warn!(%error, "woken, and the ledger does not know it");
         }
@@ -72,41 +76,4 @@ impl Bell {
             .wakes()
             .is_some()
     }
-
-    /// Whether the thing may be rung for: `None` for an old message offered again.
-    async fn admit(&self) -> Result<Option<Submit>, OnceError> {
-        let (once, message) = (Arc::clone(&self.once), Arc::clone(&self.message));
-        let session = self.tools.consumer.session();
-        blocking(move || {
-            // The policy lets only validly signed messages wake, so there is a signature.
-            let Some(sig) = SigPart::find(&message.parts) else {
-                return Ok(None);
-            };
-            if once.admit(&message, &sig)? == Freshness::Replay {
-                return Ok(None);
-            }
-            once.submit(thing(&message), &session).map(Some)
-        })
-        .await
-        .unwrap_or(Ok(None))
-    }
-
-    async fn confirm(&self) -> Result<(), OnceError> {
-        let (once, message) = (Arc::clone(&self.once), Arc::clone(&self.message));
-        blocking(move || once.confirm(thing(&message)))
-            .await
-            .unwrap_or(Ok(()))
-    }
-}
-
-fn thing(message: &StoredMessage) -> Thing<'_> {
-    Thing {
-        message: &message.id,
-        take: 0,
-    }
-}
-
-/// Runs what waits for a file lock; `None` when the process is ending.
-async fn blocking<T: Send + 'static>(run: impl FnOnce() -> T + Send + 'static) -> Option<T> {
-    tokio::task::spawn_blocking(run).await.ok()
 }

@@ -7,9 +7,9 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use parler_connector::render::Me;
+use parler_connector::render::{self, Me, Voice};
 use parler_connector::{Outgoing, safe};
-use parler_protocol::{HandoffRef, Sent};
+use parler_protocol::{HandoffRef, Sent, StoredMessage};
 use serde_json::{Map, Value};
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
@@ -20,6 +20,7 @@ use crate::consumer::Consumer;
 use crate::error::ToolError;
 use crate::heard::Heard;
 use crate::inbox::{Batch, Inbox};
+use crate::ledger::Ledger;
 use crate::session::Session;
 use crate::text;
 use crate::tools::{CallContext, Reply, Tool};
@@ -43,6 +44,7 @@ pub(crate) struct Tools {
     pub(crate) heard: Heard,
     pub(crate) activity: Arc<Activity>,
     pub(crate) consumer: Consumer,
+    pub(crate) ledger: Ledger,
     /// Nothing is cut.
     pub(crate) verbose: bool,
     notes: Mutex<VecDeque<String>>,
@@ -64,6 +66,7 @@ impl Tools {
         agent: Agent,
         session: Session,
         consumer: Consumer,
+        ledger: Ledger,
         activity: Arc<Activity>,
         verbose: bool,
     ) -> Self {
@@ -74,6 +77,7 @@ impl Tools {
             heard: Heard::default(),
             activity,
             consumer,
+            ledger,
             verbose,
             notes: Mutex::default(),
             asked: Mutex::default(),
@@ -231,6 +235,24 @@ impl Tools {
             id: &id,
             name: &name,
             role: role.as_deref(),
+        })
+    }
+
+    /// What leads an answer that shows these messages: the turns in them that are for this agent.
+    pub(crate) async fn banner(
+        &self,
+        messages: &[StoredMessage],
+        voice: &Voice<'_>,
+    ) -> Option<String> {
+        let (id, name, role) = (self.agent.id(), self.agent.name(), self.agent.role());
+        let me = Me {
+            id: &id,
+            name: &name,
+            role: role.as_deref(),
+        };
+        let replays = self.ledger.replays(messages, &me).await;
+        render::banner_where(messages, &me, voice, |message| {
+            !replays.contains(&message.seq)
         })
     }
 

@@ -334,6 +334,37 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn an_answer_counts_as_written_when_it_is_out_and_a_cancelled_one_never() {
+        let (mut transport, mut to, mut from) = transport().await;
+        let call = |id: i64| {
+            format!(
+                "{{\"jsonrpc\":\"2.0\",\"id\":{id},\"method\":\"tools/call\",\
+                 \"params\":{{\"name\":\"x\"}}}}\n"
+            )
+        };
+        let cancel = "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/cancelled\",\
+                      \"params\":{\"requestId\":1}}\n";
+        let lines = call(1) + &call(2) + cancel;
+        to.write_all(lines.as_bytes()).await.unwrap();
+        transport.receive().await.unwrap();
+        transport.receive().await.unwrap();
+        let watch = |id| transport.deliveries.watch(&RequestId::Number(id)).unwrap();
+        let (given_up, written) = (watch(1), watch(2));
+        transport.receive().await.unwrap();
+        let decided = tokio::time::timeout(Duration::from_secs(5), given_up).await;
+        assert!(decided.expect("at once").is_err());
+        let answer = |id| {
+            let error = rmcp::ErrorData::internal_error("x", None);
+            ServerJsonRpcMessage::error(error, Some(RequestId::Number(id)))
+        };
+        transport.send(answer(2)).await.unwrap();
+        assert!(written.await.is_ok());
+        let mut line = String::new();
+        from.read_line(&mut line).await.unwrap();
+        assert!(line.contains("\"id\":2"), "{line}");
+    }
+
+    #[tokio::test]
     async fn the_end_of_input_is_the_end_and_fires_the_token() {
         let (mut transport, to, _from) = transport().await;
         drop(to);

@@ -249,15 +249,57 @@ async fn a_thing_rings_once_also_after_a_restart_of_the_server() {
     host.ok("parler_rooms", json!({})).await; // the model is awake, and has not read it
     host.close().await;
     let second = Bell::new();
-    let mut host = start(&second);
-    host.introduce().await;
-    let text = host.ok("parler_roster", json!({"room": "auth"})).await;
-    assert!(text.contains("planner"), "{text}");
     planner
         .send(Outgoing::handoff("auth", &turn(Some("webdev"), "another")))
         .await
         .unwrap();
+    // Both are unread at the start, the older one first.
+    let mut host = start(&second);
+    host.introduce().await;
     assert!(second.rung(1).await.contains("another"));
+}
+
+#[tokio::test]
+async fn an_old_message_offered_again_neither_rings_nor_leads_as_a_turn() {
+    let hub = TestHub::start().await;
+    let mut stage = stage(&hub).await;
+    let planner = member(&hub, &stage, 2, "planner").await;
+    planner
+        .send(Outgoing::handoff(
+            &stage.room,
+            &turn(Some("webdev"), "pay 5"),
+        ))
+        .await
+        .unwrap();
+    stage.bell.rung(1).await;
+    stage.host.ok("parler_recv", json!({})).await;
+    // The same signed parts once more, as a hub or a copied key could do it.
+    let mut raw = RawSocket::login(hub.addr(), &keys(2), "planner", None).await;
+    let pulled = raw.pull(&stage.room, json!({"since": 0})).await;
+    let old = pulled["messages"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|message| message["parts"][0]["next"] == "pay 5")
+        .unwrap();
+    let sent = raw
+        .ask(
+            json!({"op": "send", "target": {"kind": "room", "room": stage.room},
+                    "parts": old["parts"]}),
+        )
+        .await;
+    assert_eq!(sent["type"], "sent", "{sent}");
+    nothing_rang_before(&stage.bell, &planner, &stage.room).await;
+    let text = stage.host.ok("parler_recv", json!({})).await;
+    let (good, doubtful) = text.split_once("⚠ unverified handoff").unwrap();
+    assert!(
+        good.starts_with("🤝 HANDOFF TO YOU") && good.contains("the fence"),
+        "{text}"
+    );
+    assert!(
+        !good.contains("pay 5") && doubtful.contains("offered again"),
+        "{text}"
+    );
 }
 
 #[tokio::test]

@@ -153,7 +153,7 @@ pub(super) async fn with_news(tools: &Tools, room: &str, head: String) -> Reply 
             return Reply::text(head);
         }
     };
-    let mut reply = show(tools, batch, WITH_A_SEND);
+    let mut reply = show(tools, batch, WITH_A_SEND).await;
     reply.body = format!("{head} Meanwhile:\n{}", reply.body);
     reply
 }
@@ -175,7 +175,7 @@ async fn recv(tools: &Tools, args: RecvArgs, cx: &CallContext) -> Result<Reply, 
     }
     let wait = Duration::from_secs(args.wait_secs.unwrap_or(0)).min(MAX_WAIT);
     match listen(tools, &room, limit, wait, cx).await? {
-        Some(batch) => Ok(show(tools, batch, limit)),
+        Some(batch) => Ok(show(tools, batch, limit).await),
         None => Ok(Reply::text(format!(
             "(no new messages in '{}')",
             safe::token(&room)
@@ -247,11 +247,11 @@ async fn arrives(
 }
 
 /// The messages of a batch by others, as an answer that consumes them.
-fn show(tools: &Tools, mut batch: Batch, limit: u32) -> Reply {
+async fn show(tools: &Tools, mut batch: Batch, limit: u32) -> Reply {
     let me = tools.agent.id();
     let messages: Vec<_> = batch.by_others(&me).cloned().collect();
     let full = u32::try_from(batch.pulled.messages.len()).unwrap_or(u32::MAX) >= limit;
-    let reading = Reading::of(tools, &messages, Some(BODY_CHARS));
+    let reading = Reading::of(tools, &messages, Some(BODY_CHARS)).await;
     if let Some(last) = reading.cut_after {
         batch.end_at(last);
     }
@@ -283,7 +283,7 @@ async fn again(tools: &Tools, room: &str, seq: i64, limit: u32) -> Result<Reply,
         let room = safe::token(room);
         return Ok(Reply::text(format!("(nothing in '{room}' after {seq})")));
     }
-    let reading = Reading::of(tools, &pulled.messages, None);
+    let reading = Reading::of(tools, &pulled.messages, None).await;
     let banner = match reading.banner {
         Some(_) => unread_banner(tools, room, &pulled).await,
         None => None,
@@ -314,7 +314,7 @@ async fn unread_banner(tools: &Tools, room: &str, pulled: &Pulled) -> Option<Str
         .filter(|m| m.seq >= first)
         .cloned()
         .collect();
-    Reading::of(tools, &unread, None).banner
+    Reading::of(tools, &unread, None).await.banner
 }
 
 /// Messages as text, all in one frame.
@@ -326,7 +326,7 @@ struct Reading {
 }
 
 impl Reading {
-    fn of(tools: &Tools, messages: &[StoredMessage], body_chars: Option<usize>) -> Self {
+    async fn of(tools: &Tools, messages: &[StoredMessage], body_chars: Option<usize>) -> Self {
         let frame = Frame::new();
         let voice = Voice::Model {
             frame: &frame,
@@ -346,7 +346,7 @@ impl Reading {
         let shown = &messages[..lines.len() - 1];
         let all = shown.len() == messages.len();
         Reading {
-            banner: tools.as_me(|me| render::banner(shown, me, &voice)),
+            banner: tools.banner(shown, &voice).await,
             body: lines.join("\n"),
             cut_after: shown.last().filter(|_| !all).map(|message| message.seq),
         }

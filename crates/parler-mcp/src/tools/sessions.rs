@@ -278,7 +278,7 @@ pub(crate) async fn join(
         .await
         .map_or(0, |members| members.len());
     let full = args.backlog.unwrap_or_default() == Backlog::Full;
-    let shown = backlog.render(tools, full);
+    let shown = backlog.render(tools, full).await;
     let body = format!(
         "Joined session '{}', which is active now. {} {} in it.\n{}\n{}",
         safe::token(&room),

@@ -1,0 +1,102 @@
+//! The once-ledger, asked from async code: what was rung for, and what is an old message offered
+//! again.
+//!
+//! The ledger is a file that other processes of the same identity use too, so every question waits
+//! for a lock, on a thread of its own. Nothing is decided here.
+
+use std::collections::HashSet;
+use std::path::Path;
+use std::sync::Arc;
+
+use parler_connector::render::Me;
+use parler_connector::wake::once::{Freshness, Once, OnceError, Submit, Thing};
+use parler_protocol::{HandoffRef, SigPart, StoredMessage, TypedPart};
+
+/// A handle on the ledger of one identity.
+#[derive(Clone)]
+pub(crate) struct Ledger(Arc<Once>);
+
+impl Ledger {
+    pub(crate) fn open(base: &Path, identity: &str) -> Self {
+        Ledger(Arc::new(Once::open(base, identity)))
+    }
+
+    /// Whether to ring for a message in that session of the host, which then is noted. `None`: it
+    /// is an old message offered again, or nobody signed it.
+    ///
+    /// # Errors
+    /// The ledger cannot be used: do not ring.
+    pub(crate) async fn submit(
+        &self,
+        message: &Arc<StoredMessage>,
+        session: String,
+    ) -> Result<Option<Submit>, OnceError> {
+        let message = Arc::clone(message);
+        self.ask(move |once| match SigPart::find(&message.parts) {
+            Some(sig) if once.admit(&message, &sig)? == Freshness::Fresh => {
+                once.submit(thing(&message), &session).map(Some)
+            }
+            _ => Ok(None),
+        })
+        .await
+        .unwrap_or(Ok(None))
+    }
+
+    /// The host acted on that message.
+    ///
+    /// # Errors
+    /// The ledger cannot be used.
+    pub(crate) async fn confirm(&self, message: &Arc<StoredMessage>) -> Result<(), OnceError> {
+        let message = Arc::clone(message);
+        self.ask(move |once| once.confirm(thing(&message)))
+            .await
+            .unwrap_or(Ok(()))
+    }
+
+    /// Those of the messages that hand this agent a turn and are old ones offered again, by their
+    /// place. When the ledger cannot be used they count as new: they are only shown.
+    pub(crate) async fn replays(&self, messages: &[StoredMessage], me: &Me<'_>) -> HashSet<i64> {
+        let offers = |message: &&StoredMessage| {
+            message.from.id != me.id
+                && HandoffRef::find(&message.parts).is_some_and(|handoff| me.is_meant(&handoff))
+        };
+        let offered: Vec<_> = messages.iter().filter(offers).cloned().collect();
+        if offered.is_empty() {
+            return HashSet::new();
+        }
+        self.ask(move |once| {
+            let old = |message: &StoredMessage| {
+                let sig = SigPart::find(&message.parts)?;
+                match once.admit(message, &sig) {
+                    Ok(Freshness::Replay) => Some(message.seq),
+                    Ok(Freshness::Fresh) => None,
+                    Err(error) => {
+                        tracing::warn!(%error, "an old message would not be known as one");
+                        None
+                    }
+                }
+            };
+            offered.iter().filter_map(old).collect()
+        })
+        .await
+        .unwrap_or_default()
+    }
+
+    /// `None` when the process is ending.
+    async fn ask<T: Send + 'static>(
+        &self,
+        question: impl FnOnce(&Once) -> T + Send + 'static,
+    ) -> Option<T> {
+        let once = Arc::clone(&self.0);
+        tokio::task::spawn_blocking(move || question(&once))
+            .await
+            .ok()
+    }
+}
+
+fn thing(message: &StoredMessage) -> Thing<'_> {
+    Thing {
+        message: &message.id,
+        take: 0,
+    }
+}
