@@ -39,6 +39,9 @@ struct Subscriber {
     agent: AgentId,
     outbox: Outbox,
     rooms: HashSet<RoomName>,
+    /// Rooms that ended for the agent between the registration and [`Fanout::add_rooms`], which
+    /// brings a list that may be older.
+    gone: Option<HashSet<RoomName>>,
 }
 
 impl Fanout {
@@ -56,6 +59,7 @@ impl Fanout {
                 agent: agent.clone(),
                 outbox,
                 rooms,
+                gone: Some(HashSet::new()),
             },
         );
         inner.by_agent.entry(agent.clone()).or_default().push(conn);
@@ -64,7 +68,9 @@ impl Fanout {
     /// Adds the rooms that the agent already is in.
     pub fn add_rooms(&self, conn: ConnId, rooms: impl IntoIterator<Item = RoomName>) {
         let mut inner = self.lock();
-        for room in rooms {
+        let subscriber = inner.subscribers.get_mut(&conn);
+        let gone = subscriber.and_then(|s| s.gone.take()).unwrap_or_default();
+        for room in rooms.into_iter().filter(|room| !gone.contains(room)) {
             inner.add(conn, room);
         }
     }
@@ -88,8 +94,9 @@ impl Fanout {
     /// A room is gone.
     pub fn deleted(&self, room: &RoomName) {
         let mut inner = self.lock();
-        for conn in inner.by_room.remove(room).unwrap_or_default() {
-            inner.take(conn, room);
+        inner.by_room.remove(room);
+        for subscriber in inner.subscribers.values_mut() {
+            subscriber.forget(room);
         }
     }
 
@@ -152,8 +159,20 @@ impl Fanout {
 impl Inner {
     fn add(&mut self, conn: ConnId, room: RoomName) {
         if let Some(subscriber) = self.subscribers.get_mut(&conn) {
+            if let Some(gone) = &mut subscriber.gone {
+                gone.remove(&room);
+            }
             subscriber.rooms.insert(room.clone());
             self.by_room.entry(room).or_default().insert(conn);
+        }
+    }
+}
+
+impl Subscriber {
+    fn forget(&mut self, room: &RoomName) {
+        self.rooms.remove(room);
+        if let Some(gone) = &mut self.gone {
+            gone.insert(room.clone());
         }
     }
 }
@@ -161,7 +180,7 @@ impl Inner {
 impl Inner {
     fn take(&mut self, conn: ConnId, room: &RoomName) {
         if let Some(subscriber) = self.subscribers.get_mut(&conn) {
-            subscriber.rooms.remove(room);
+            subscriber.forget(room);
         }
         if let Some(conns) = self.by_room.get_mut(room) {
             conns.remove(&conn);
@@ -231,6 +250,22 @@ mod tests {
         fanout.unsubscribe(ConnId(1));
         let inner = fanout.lock();
         assert!(inner.by_room.is_empty() && inner.by_agent.is_empty());
+    }
+
+    #[test]
+    fn a_room_that_ended_while_subscribing_is_not_followed() {
+        let fanout = Fanout::default();
+        let (agent, room) = (AgentId::trusted("UA"), RoomName::new("r"));
+        let (tx, mut rx) = mpsc::channel(8);
+        fanout.subscribe(ConnId(1), &agent, tx);
+        fanout.left(&room, &agent);
+        // The list was read before the agent had to go.
+        fanout.add_rooms(ConnId(1), [room.clone(), RoomName::new("other")]);
+        fanout.deliver(&entry(1, "UB"));
+        assert!(rx.try_recv().is_err());
+        fanout.joined(&room, &agent);
+        fanout.deliver(&entry(2, "UB"));
+        assert!(rx.try_recv().is_ok(), "in again");
     }
 
     #[test]

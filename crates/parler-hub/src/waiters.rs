@@ -19,7 +19,8 @@ pub struct Waiters {
 pub struct Parked {
     waiters: Arc<Waiters>,
     room: RoomName,
-    grew: watch::Receiver<Seq>,
+    /// `Some` until the drop.
+    grew: Option<watch::Receiver<Seq>>,
 }
 
 impl Waiters {
@@ -38,7 +39,7 @@ impl Waiters {
         Parked {
             waiters: Arc::clone(self),
             room: room.clone(),
-            grew,
+            grew: Some(grew),
         }
     }
 
@@ -63,7 +64,9 @@ impl Parked {
     /// Waits until the room grew since the last call (or since parking).
     pub async fn grew(&mut self) {
         // The sender lives in the map as long as this receiver is counted there.
-        let _ = self.grew.changed().await;
+        if let Some(grew) = &mut self.grew {
+            let _ = grew.changed().await;
+        }
     }
 }
 
@@ -74,10 +77,11 @@ impl Drop for Parked {
             .rooms
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
-        // This receiver is still counted: it is the last when it is the only one.
+        // Under the lock, so that of two that leave at once the later one sees that it is the last.
+        self.grew = None;
         if rooms
             .get(&self.room)
-            .is_some_and(|sender| sender.receiver_count() <= 1)
+            .is_some_and(|sender| sender.receiver_count() == 0)
         {
             rooms.remove(&self.room);
         }

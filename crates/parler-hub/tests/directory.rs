@@ -130,6 +130,46 @@ async fn cards_are_found_by_what_they_say() {
 }
 
 #[tokio::test]
+async fn a_card_that_readers_could_not_decode_is_refused() {
+    let hub = TestHub::start().await;
+    let mut a = agent(&hub, 1, "a").await;
+    let nested = |n: usize| {
+        let text = format!("{}1{}", "[".repeat(n), "]".repeat(n));
+        card(
+            1,
+            json!({"meta": {"deep": serde_json::from_str::<Value>(&text).unwrap()}}),
+        )
+    };
+    assert_eq!(
+        register(&mut a, nested(100), "public").await["type"],
+        "registered"
+    );
+    let found = a.ask(json!({"op": "discover"})).await;
+    serde_json::from_value::<parler_protocol::ServerFrame>(found).unwrap();
+    assert_eq!(
+        register(&mut a, nested(101), "public").await["code"],
+        "invalid_card"
+    );
+}
+
+#[tokio::test]
+async fn large_cards_do_not_make_a_reply_without_bound() {
+    let hub = TestHub::start().await;
+    for n in 1..=12 {
+        let mut socket = agent(&hub, n, "a").await;
+        let large = card(n, json!({"description": "x".repeat(1_000_000)}));
+        assert_eq!(
+            register(&mut socket, large, "private").await["type"],
+            "registered"
+        );
+    }
+    let mut a = agent(&hub, 13, "a").await;
+    let found = a.ask(json!({"op": "discover"})).await;
+    let count = found["agents"].as_array().unwrap().len();
+    assert!((1..12).contains(&count), "{count}");
+}
+
+#[tokio::test]
 async fn a_direct_message_opens_a_room_to_who_has_a_card() {
     let hub = TestHub::start().await;
     let (mut a, mut b) = (agent(&hub, 1, "a").await, agent(&hub, 2, "b").await);

@@ -193,6 +193,20 @@ async fn names_lose_what_hides_in_them() {
 }
 
 #[tokio::test]
+async fn empty_and_reserved_names_are_refused() {
+    let hub = TestHub::start().await;
+    for name in ["", "  ", "\u{200b}", "hub", "ALL", "system"] {
+        let mut socket = RawSocket::connect(hub.addr()).await;
+        let reply = socket.hello(&keys(1), name, None).await;
+        assert_eq!(reply["code"], "not_authorized", "{name:?}");
+        assert_eq!(
+            socket.hello(&keys(1), "fine", None).await["type"],
+            "welcome"
+        );
+    }
+}
+
+#[tokio::test]
 async fn malformed_traffic_ends_a_connection() {
     let hub = TestHub::start().await;
     let mut socket = RawSocket::connect(hub.addr()).await;

@@ -270,7 +270,12 @@ async fn a_dead_waiter_consumes_nothing() {
     let (mut a, mut b) = pair(&hub).await;
     b.post(json!({"op": "pull", "room": "r", "waitSecs": 30}))
         .await;
-    assert_eq!(b.next(Duration::from_millis(50)).await, None);
+    b.post_text("{").await;
+    assert_eq!(
+        b.next(Duration::from_millis(50)).await,
+        None,
+        "an answer waits for its turn"
+    );
     b.abort();
     let deadline = Instant::now() + Duration::from_secs(5);
     while hub.state().live_connections() > 1 {

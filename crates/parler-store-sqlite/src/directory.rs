@@ -1,7 +1,7 @@
 //! Cards: storing them and finding them.
 
 use parler_protocol::{AgentId, Visibility};
-use parler_store::{CardFilter, CardRow, MAX_CARDS, NewCard, PresenceRow};
+use parler_store::{CardFilter, CardRow, MAX_CARDS, NewCard, PAGE_BYTES, PresenceRow};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use crate::agents;
@@ -53,18 +53,24 @@ pub(crate) fn discover(conn: &Connection, filter: &CardFilter) -> rusqlite::Resu
         ORDER BY a.last_hello DESC, a.agent LIMIT ?5"
     );
     let limit = i64::try_from(MAX_CARDS).unwrap_or(i64::MAX);
-    conn.prepare_cached(&find)?
-        .query_map(
-            params![
-                filter.public_only,
-                filter.query,
-                filter.tag,
-                filter.skill,
-                limit
-            ],
-            card_row,
-        )?
-        .collect()
+    let mut statement = conn.prepare_cached(&find)?;
+    let mut rows = statement.query(params![
+        filter.public_only,
+        filter.query,
+        filter.tag,
+        filter.skill,
+        limit
+    ])?;
+    let (mut cards, mut bytes) = (Vec::new(), 0);
+    while let Some(row) = rows.next()? {
+        let card = card_row(row)?;
+        bytes += card.card.len();
+        if bytes > PAGE_BYTES && !cards.is_empty() {
+            break;
+        }
+        cards.push(card);
+    }
+    Ok(cards)
 }
 
 /// One card.

@@ -198,7 +198,8 @@ pub trait Store: Send + Sync + 'static {
     /// Stores a card in the place of an earlier one of the same agent.
     fn register(&self, card: NewCard) -> StoreFuture<'_, ()>;
 
-    /// Cards that match, most recent login first, at most [`MAX_CARDS`] of them.
+    /// Cards that match, most recent login first, at most [`MAX_CARDS`] of them, and fewer when
+    /// their texts would pass [`PAGE_BYTES`].
     fn discover(&self, filter: CardFilter) -> StoreFuture<'_, Vec<CardRow>>;
 
     /// One card, private or not.

@@ -130,7 +130,7 @@ impl HubArgs {
             join_secret,
             limits: self.limits(),
             idle_timeout: (self.idle_timeout_secs > 0)
-                .then(|| Duration::from_secs(self.idle_timeout_secs)),
+                .then(|| Duration::from_secs(self.idle_timeout_secs.min(wire::MAX_TTL_SECS))),
             idle_exit: None,
             allowed_origins: self.allowed_origins.clone(),
             trust_proxy_headers: self.trust_proxy_headers,

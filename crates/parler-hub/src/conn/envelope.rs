@@ -21,6 +21,8 @@ pub enum Request {
     Pull(Pull),
     /// Everything else.
     Other(ClientFrame),
+    /// Not a frame: the answer to it, which waits for its turn like any other.
+    Refused(OpError),
 }
 
 /// Decodes one text frame.

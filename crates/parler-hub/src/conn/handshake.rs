@@ -138,6 +138,12 @@ async fn admit(state: &Arc<HubState>, hello: Hello) -> Result<Step, OpError> {
         )
     })?;
     let name = clean::name(&hello.name);
+    if !clean::usable_name(&name) {
+        return Err(OpError::new(
+            ErrorCode::NotAuthorized,
+            "that name is empty or reserved (all, any, me, system, hub): choose another",
+        ));
+    }
     let role = hello.role.as_deref().map(clean::name);
     state
         .store()

@@ -22,6 +22,7 @@ use futures_util::{SinkExt as _, StreamExt as _};
 use parler_protocol::ErrorCode;
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, Sleep, timeout};
+use tokio_tungstenite::tungstenite;
 
 use super::Reply;
 use super::envelope::{self, Request};
@@ -202,7 +203,17 @@ impl Session {
             };
             self.pending_bytes -= bytes;
             self.only_sends = is_send;
-            let Some(caller) = self.caller() else { return };
+            let request = match request {
+                Request::Refused(error) => {
+                    let refused = std::future::ready(Reply::from(error));
+                    self.running.push_back(Box::pin(refused));
+                    continue;
+                }
+                request => request,
+            };
+            let Some(caller) = self.caller() else {
+                return;
+            };
             match ops::start(caller, request) {
                 Started::Send(queueing) => self.queueing = Some(queueing),
                 Started::Other(running) => self.running.push_back(running),
@@ -225,16 +236,11 @@ impl Session {
         })
     }
 
-    /// Whether nothing that was read is still to be answered.
-    fn is_quiet(&self) -> bool {
-        self.running.is_empty() && self.queueing.is_none() && self.pending.is_empty()
-    }
-
     async fn on_message(&mut self, message: Option<Result<Message, axum::Error>>) -> Ended {
         self.clock.heard();
         match message {
             None => Err(End::Gone),
-            Some(Err(error)) => Err(unreadable(&error)),
+            Some(Err(error)) => Err(unreadable(error)),
             Some(Ok(Message::Text(text))) => self.on_text(text.as_str()).await,
             Some(Ok(Message::Binary(_))) => Err(End::Close {
                 code: code::VIOLATION,
@@ -259,7 +265,7 @@ impl Session {
             });
         }
         match envelope::decode(text) {
-            Err(error) => self.strike(error).await,
+            Err(error) => self.strike(error),
             Ok(Request::Hello(hello)) if self.agent.is_none() => {
                 match self.handshake.hello(&self.state, hello).await {
                     Ok(Step::Reply(frame)) => self.writer.feed(Reply::from(frame).0).await,
@@ -276,7 +282,7 @@ impl Session {
                     Err(error) => self.writer.feed(Reply::from(error).0).await,
                 }
             }
-            Ok(_) if self.agent.is_none() => self.strike(OpError::unauthenticated()).await,
+            Ok(_) if self.agent.is_none() => self.strike(OpError::unauthenticated()),
             Ok(request) => {
                 self.pending_bytes += text.len();
                 self.pending.push_back((request, text.len()));
@@ -285,10 +291,9 @@ impl Session {
         }
     }
 
-    /// Answers a frame that costs us and gives nothing; too many of them end the connection.
-    ///
-    /// The answer waits for its turn behind what runs.
-    async fn strike(&mut self, error: OpError) -> Ended {
+    /// Answers a frame that costs us and gives nothing, in its turn; too many of them end the
+    /// connection.
+    fn strike(&mut self, error: OpError) -> Ended {
         self.strikes += 1;
         if self.strikes >= defaults::MAX_STRIKES {
             return Err(End::Close {
@@ -297,20 +302,8 @@ impl Session {
                 error: Some(error),
             });
         }
-        if self.is_quiet() {
-            return self.writer.feed(Reply::from(error).0).await;
-        }
-        // Keep the order of the replies: everything that was read before is answered first.
-        while !self.is_quiet() {
-            self.start_ready().await;
-            tokio::select! {
-                running = next_queued(&mut self.queueing) => self.queued(running),
-                Some(reply) = self.running.next() => self.writer.feed(reply.0).await?,
-                Some(push) = self.pushes.recv() => self.writer.feed(push).await?,
-            }
-            self.writer.flush().await?;
-        }
-        self.writer.feed(Reply::from(error).0).await
+        self.pending.push_back((Request::Refused(error), 0));
+        Ok(())
     }
 
     fn on_time(&mut self) -> Ended {
@@ -366,16 +359,15 @@ async fn stopped(stopping: &mut watch::Receiver<bool>) {
 }
 
 /// What an error of the socket means.
-fn unreadable(error: &axum::Error) -> End {
-    let text = error.to_string();
-    if text.contains("too long") || text.contains("too big") {
-        return End::Close {
+fn unreadable(error: axum::Error) -> End {
+    match error.into_inner().downcast_ref::<tungstenite::Error>() {
+        Some(tungstenite::Error::Capacity(_)) => End::Close {
             code: code::TOO_BIG,
             reason: "message too large",
             error: None,
-        };
+        },
+        _ => End::Gone,
     }
-    End::Gone
 }
 
 /// The sending half.

@@ -7,7 +7,10 @@ use parler_protocol::{
 };
 use parler_store::{CardFilter, CardRow, NewCard};
 
+use serde_json::Value;
+
 use super::{Caller, cap, cap_field, cap_optional};
+use crate::defaults::MAX_PARTS_DEPTH;
 use crate::error::OpError;
 use crate::now_ms;
 use crate::presence::{derived_status, is_fresh};
@@ -25,6 +28,18 @@ pub async fn register(caller: Caller, op: Register) -> Result<ServerFrame, OpErr
         return Err(OpError::new(
             ErrorCode::InvalidCard,
             "the card is somebody else's: its id must be your own",
+        ));
+    }
+    if op
+        .card
+        .meta
+        .iter()
+        .flat_map(|m| m.values())
+        .any(|v| deeper(v, MAX_PARTS_DEPTH))
+    {
+        return Err(OpError::new(
+            ErrorCode::InvalidCard,
+            format!("the card's meta is nested deeper than {MAX_PARTS_DEPTH}"),
         ));
     }
     let verified = match &op.sig {
@@ -58,6 +73,16 @@ fn new_card(me: &AgentId, op: Register) -> NewCard {
         visibility: op.visibility,
         sig: op.sig,
         now: now_ms(),
+    }
+}
+
+/// Whether a value is nested deeper than so many levels: what a reader cannot decode would make
+/// the directory unreadable.
+fn deeper(value: &Value, levels: usize) -> bool {
+    match value {
+        Value::Array(items) => levels == 0 || items.iter().any(|v| deeper(v, levels - 1)),
+        Value::Object(map) => levels == 0 || map.values().any(|v| deeper(v, levels - 1)),
+        _ => false,
     }
 }
 

@@ -62,6 +62,7 @@ pub fn start(caller: Caller, request: Request) -> Started {
         Request::Send(send) => Started::Send(Box::pin(send::queue(caller, send))),
         Request::Pull(pull) => Started::Other(Box::pin(pull::pull(caller, pull))),
         Request::Hello(_) => Started::Other(Box::pin(std::future::ready(already_in().into()))),
+        Request::Refused(error) => Started::Other(Box::pin(std::future::ready(error.into()))),
         Request::Other(frame) => Started::Other(Box::pin(other(caller, frame))),
     }
 }

@@ -72,7 +72,11 @@ pub(super) async fn who_leaves_is_no_member_and_may_come_back(s: &mut Story) {
     assert!(matches!(refused, Appended::NotMember), "{refused:?}");
     assert_eq!(s.room("r", &a).await.members, 1);
     s.redeem(code, &b).await;
-    assert_eq!(s.unread("r", &b).await, (1, 0), "what it wrote before is its own");
+    assert_eq!(
+        s.unread("r", &b).await,
+        (1, 0),
+        "what it wrote before is its own"
+    );
 }
 
 pub(super) async fn the_last_member_takes_the_room_along(s: &mut Story) {
