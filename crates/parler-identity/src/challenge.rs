@@ -11,7 +11,7 @@
 //! Why so strict: the key that answers challenges also signs cards and messages. A hub whose
 //! "challenge" is the canonical JSON of a message would otherwise get that message signed. Cards
 //! and messages start with `{`, a hub's proof with `parler-hub:`, a challenge with
-//! `parler-auth:`; no text is two of these. (Source: protocol, "Warts", 0.)
+//! `parler-auth:`; no text is two of these.
 
 use parler_protocol::canonical::{hub_proof, is_challenge};
 

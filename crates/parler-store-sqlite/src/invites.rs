@@ -235,7 +235,7 @@ fn ask(conn: &Connection, room: i64, agent: i64, now: i64) -> rusqlite::Result<(
 
 #[cfg(test)]
 mod tests {
-    //! What the trait cannot show yet: it has no way to decide on a request.
+    //! Cases that the conformance suite does not tell: requests that were put there by hand.
 
     use std::sync::Arc;
 
