@@ -2,7 +2,8 @@
 //!
 //! Flag, `PARLER_HUB`, configuration, local hub, in this order. A join secret goes only to the hub
 //! that it is set for: the one that flag, environment or configuration names. A hub that only a
-//! pasted key names never gets it.
+//! pasted key names never gets it. The secret of the identity's MCP server goes to that server's
+//! hub alone.
 
 use parler_connector::config::HubChoice;
 use parler_connector::local::{LocalHub as Known, endpoint_for};
@@ -106,11 +107,8 @@ pub fn endpoint_to(app: &App, agent: &Agent, place: &Place, local: Option<&Known
         .unwrap_or_default();
     let mut endpoint = endpoint_for(&app.cx, local, &agent.effective.hub, &url);
     if endpoint.secret.is_none() && !place.carried {
-        let told = agent
-            .live
-            .as_ref()
-            .and_then(|live| live.join_secret.clone());
-        endpoint.secret = told.map(Into::into);
+        let live = agent.live.as_ref();
+        endpoint.secret = live.and_then(|live| live.secret_at(&url));
     }
     endpoint
 }

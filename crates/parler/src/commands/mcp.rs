@@ -112,7 +112,7 @@ impl Seat {
                 .put(entry)
                 .map_err(|e| CliError::new(Kind::Config, e.to_string()))?;
         }
-        Live::of(&app.cx, &agent.config)
+        Live::of(&app.cx, &agent.config, &agent.effective.hub)
             .write(&agent.identity.home)
             .map_err(|e| CliError::new(Kind::Config, e.to_string()))?;
         Ok(Arc::new(Seat {

@@ -296,3 +296,39 @@ fn the_inbox_of_an_idle_session_is_rung() {
     assert!(lines[1].contains("again"));
     eventually("nothing is rung twice", || rung.try_recv().is_err());
 }
+
+#[test]
+fn the_servers_join_secret_goes_to_no_hub_that_a_flag_names() {
+    let machine = Machine::new();
+    // Both take the same secret: whoever is let in has sent it.
+    let start = || {
+        let socket = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let addr = socket.local_addr().unwrap().to_string();
+        drop(socket);
+        let args = ["hub", "--addr", &addr, "--join-secret", "s3cret"];
+        let hub = Running::start(machine.command(&args));
+        eventually("it listens", || std::net::TcpStream::connect(&addr).is_ok());
+        (hub, format!("ws://{addr}"))
+    };
+    let ((_team, team), (_other, other)) = (start(), start());
+    let session = ("CLAUDE_CODE_SESSION_ID", "s-1");
+    let env = [
+        session,
+        ("PARLER_HUB", team.as_str()),
+        ("PARLER_JOIN_SECRET", "s3cret"),
+    ];
+    let _server = Server::start(&machine, &env);
+    let run = |args: &[&str], env: &[(&str, &str)]| {
+        let mut command = machine.command(args);
+        command.env(session.0, session.1).envs(env.iter().copied());
+        crate::env::Done::of(command)
+    };
+    assert_eq!(run(&["rooms"], &[]).code, 0, "the server's own hub");
+    for done in [
+        run(&["--hub", &other, "rooms"], &[]),
+        run(&["rooms"], &[("PARLER_HUB", &other)]),
+    ] {
+        assert_ne!(done.code, 0, "{done:?}");
+        assert!(done.err.contains("join secret"), "{done:?}");
+    }
+}
