@@ -134,6 +134,23 @@ struct Known {
 }
 
 impl Known {
+    fn answer(&self, m: &str, take: i64, by: &str) -> Submit {
+        let key = (m.to_owned(), take);
+        if self.confirmed.contains(&key) {
+            Submit::Done
+        } else if self.given_up.contains(&(m.to_owned(), by.to_owned())) {
+            Submit::GivenUp
+        } else if self
+            .submitted
+            .get(&key)
+            .is_some_and(|session| session == by)
+        {
+            Submit::Pending
+        } else {
+            Submit::Ring
+        }
+    }
+
     fn note(&mut self, fact: Fact) {
         self.count += 1;
         match fact {
@@ -191,25 +208,21 @@ impl Once {
     /// # Errors
     /// See [`OnceError`]; then do not ring.
     pub fn submit(&self, thing: Thing<'_>, session: &str) -> Result<Submit, OnceError> {
-        let (m, by) = (short(thing.message), short(session));
+        let (m, t, by) = (short(thing.message), thing.take, short(session));
         self.with(|known| {
-            let key = (m.clone(), thing.take);
-            let answer = if known.confirmed.contains(&key) {
-                Submit::Done
-            } else if known.given_up.contains(&(m.clone(), by.clone())) {
-                Submit::GivenUp
-            } else if known.submitted.get(&key) == Some(&by) {
-                Submit::Pending
-            } else {
-                Submit::Ring
-            };
-            let fact = Fact::Submitted {
-                m,
-                t: thing.take,
-                by,
-            };
+            let answer = known.answer(&m, t, &by);
+            let fact = Fact::Submitted { m, t, by };
             (answer, (answer == Submit::Ring).then_some(fact))
         })
+    }
+
+    /// What [`Once::submit`] would say; notes nothing.
+    ///
+    /// # Errors
+    /// See [`OnceError`]; then do not ring.
+    pub fn ask(&self, thing: Thing<'_>, session: &str) -> Result<Submit, OnceError> {
+        let (m, by) = (short(thing.message), short(session));
+        self.with(|known| (known.answer(&m, thing.take, &by), None))
     }
 
     /// Notes that the host acted on the thing.

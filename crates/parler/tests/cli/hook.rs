@@ -127,6 +127,39 @@ fn it_blocks_five_times_in_a_row_at_most() {
 }
 
 #[test]
+fn what_could_not_be_told_is_told_by_the_next_hook() {
+    let (machine, _server) = joined("rig");
+    hand_over(&machine, "first");
+    assert!(reason(&stop(&machine, &[INBOX])).contains("first"));
+    // Another hook of this session is counting: this one may not block.
+    let files = std::fs::read_dir(machine.base().join("hooks")).unwrap();
+    let counter = files
+        .flatten()
+        .map(|file| file.path())
+        .find(|path| path.extension().is_some_and(|e| e == "lock"));
+    let held = std::fs::File::options()
+        .write(true)
+        .open(counter.unwrap())
+        .unwrap();
+    held.lock().unwrap();
+    hand_over(&machine, "second");
+    assert!(silent(&stop(&machine, &[INBOX])));
+    held.unlock().unwrap();
+    assert!(reason(&stop(&machine, &[INBOX])).contains("second"));
+}
+
+#[test]
+fn it_does_not_wait_where_the_background_hook_is_installed() {
+    let (machine, _server) = joined("rig");
+    machine.ok(&["connect", "claude-code"]);
+    let done = stop(&machine, &[]);
+    assert!(silent(&done), "{done:?}");
+    assert!(done.took < Duration::from_secs(10), "{done:?}");
+    let asked = stop(&machine, &[("PARLER_WAKE_WAIT_SECS", "1")]);
+    assert!(asked.took >= Duration::from_secs(1), "{asked:?}");
+}
+
+#[test]
 fn what_is_no_hooks_input_is_met_with_silence() {
     let (machine, _server) = joined("rig");
     hand_over(&machine, "work");

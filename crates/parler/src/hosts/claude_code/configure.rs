@@ -112,6 +112,17 @@ pub fn current_env(files: &Files) -> Vec<(String, String)> {
         .collect()
 }
 
+/// Whether the settings run our background hook. Settings that cannot be read run none.
+pub fn wakes_in_background(files: &Files) -> bool {
+    let Ok(Some(text)) = edit::read(&files.settings) else {
+        return false;
+    };
+    let settings = value_of(&files.settings, &text).unwrap_or_default();
+    own_commands(&settings)
+        .iter()
+        .any(|command| command.trim_end().ends_with(" hook rewake"))
+}
+
 /// The snippets for a person who would rather paste them.
 pub fn snippets(wanted: &Wanted) -> Vec<(&'static str, String)> {
     let render = |edit: &dyn Edit| {

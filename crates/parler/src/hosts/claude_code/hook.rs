@@ -19,6 +19,8 @@ use parler_protocol::{SigPart, StoredMessage, TypedPart};
 use serde::Deserialize;
 use tokio::time::{Instant, sleep, timeout};
 
+use super::configure;
+use super::detect::Files;
 use super::hooks::Hooks;
 use super::words::wake_text;
 use crate::app::{Agent, App};
@@ -29,8 +31,10 @@ use crate::local_hub::{LocalHub, State};
 const MAX_PAYLOAD: u64 = 4 << 20;
 /// How long the host may take to write its input.
 const PAYLOAD_WITHIN: Duration = Duration::from_millis(500);
-/// All of a Stop hook's work where it does not wait.
+/// All of a Stop hook's look where it does not wait.
 const QUICK: Duration = Duration::from_millis(1300);
+/// How long the goodbye after it may take: it is only a courtesy to the hub.
+const GOODBYE: Duration = Duration::from_millis(100);
 /// Login and each request, for a hook: a silent hub is given up well within 15 s.
 const PATIENT: Timeouts = Timeouts {
     connect: Duration::from_secs(5),
@@ -96,15 +100,16 @@ pub async fn stop(app: &App, payload: &Payload) -> Option<String> {
         return None;
     }
     let found = match wait {
-        None => timeout(QUICK, ear.look_once(app)).await.ok()??,
+        None => ear.look_once(app).await?,
         Some(wait) => {
             // So that the background hook of the same turn's end leaves it to this one.
             let _waiting = ear.hooks.waiting();
             ear.wait(app, wait, None).await?
         }
     };
-    // Counted last: a look that finds nothing is no block. The claim is held until it is told.
-    ear.hooks.count().then(|| found.text(&ear.agent))
+    // Counted only now: a look that finds nothing is no block. Noted last: what is noted and then
+    // not told would not be told again. The claim is held until it is told.
+    (ear.hooks.count() && ear.submit(&found)).then(|| found.text(&ear.agent))
 }
 
 /// The background hook: waits until there is something to wake the session for.
@@ -115,8 +120,15 @@ pub async fn rewake(app: &App, payload: &Payload) -> Option<String> {
     let ear = Ear::open(app, payload)?;
     ear.agent.active()?;
     let mark = ear.hooks.arrive()?;
-    let found = ear.wait(app, MAX_WAIT, Some(&mark)).await?;
-    Some(found.text(&ear.agent))
+    let deadline = Instant::now() + MAX_WAIT;
+    loop {
+        let left = deadline.saturating_duration_since(Instant::now());
+        let found = ear.wait(app, left, Some(&mark)).await?;
+        // Else another hook was quicker.
+        if ear.submit(&found) {
+            return Some(found.text(&ear.agent));
+        }
+    }
 }
 
 /// A hook's view of its session: whose it is, and what may wake it.
@@ -175,7 +187,7 @@ impl Ear {
     }
 
     /// How long a Stop hook waits; `None`: not at all. It does not where the host has a seam by
-    /// which it is woken later, nor where no session is active.
+    /// which it is woken later (an inbox, or the background hook), nor where no session is active.
     fn stop_wait(&self, cx: &Context) -> Option<Duration> {
         let asked = cx
             .var("PARLER_WAKE_WAIT_SECS")
@@ -184,6 +196,7 @@ impl Ear {
             Some(Ok(secs)) => secs,
             Some(Err(_)) => DEFAULT_WAIT_SECS,
             None if cx.var("CLAUDE_CODE_MESSAGING_SOCKET").is_some() => return None,
+            None if background_hook_installed(cx) => return None,
             None => DEFAULT_WAIT_SECS,
         };
         self.agent.active()?;
@@ -215,9 +228,9 @@ impl Ear {
                 request: QUICK,
             },
         )?;
-        let found = self.look(&app.cx, &client).await.ok()?;
-        client.close().await;
-        found
+        let found = timeout(QUICK, self.look(&app.cx, &client)).await;
+        let _ = timeout(GOODBYE, client.close()).await;
+        found.ok()?.ok()?
     }
 
     /// Waits until there is something. A hub that is away ends the wait of a Stop hook; the
@@ -318,8 +331,8 @@ impl Ear {
         }))
     }
 
-    /// Whether this session is to be woken for the message: it acts in the room, nobody was woken
-    /// for it in this session, and it is no old message offered again.
+    /// Whether this session may be woken for the message: it acts in the room, was not woken for it
+    /// before, and it is no old message offered again. Notes no wake: that is for [`Ear::submit`].
     fn take(&self, cx: &Context, message: &StoredMessage) -> Option<Option<ConsumerLock>> {
         let (base, id) = (&self.agent.identity.base, self.agent.config.id.as_str());
         let lock = match claim(cx, base, id, &message.room, &self.holder).ok()? {
@@ -331,13 +344,30 @@ impl Ear {
         if self.once.admit(message, &sig).ok()? == Freshness::Replay {
             return None;
         }
-        let thing = Thing {
-            message: &message.id,
-            take: 0,
-        };
-        let submitted = self.once.submit(thing, &self.session).ok()?;
-        (submitted == Submit::Ring).then_some(lock)
+        let answer = self.once.ask(thing(message), &self.session).ok()?;
+        (answer == Submit::Ring).then_some(lock)
     }
+
+    /// Notes that the session is woken for it; `false` when another hook did so meanwhile.
+    fn submit(&self, found: &Found) -> bool {
+        let answer = self.once.submit(thing(&found.message), &self.session);
+        matches!(answer, Ok(Submit::Ring))
+    }
+}
+
+fn thing(message: &StoredMessage) -> Thing<'_> {
+    Thing {
+        message: &message.id,
+        take: 0,
+    }
+}
+
+/// Whether this user's settings of the host run our background hook, which then wakes the session.
+fn background_hook_installed(cx: &Context) -> bool {
+    cx.user_home().is_some_and(|home| {
+        let files = Files::of_user(&home, cx.var("CLAUDE_CONFIG_DIR"));
+        configure::wakes_in_background(&files)
+    })
 }
 
 fn rank(class: Class) -> u8 {
