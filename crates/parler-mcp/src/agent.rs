@@ -10,11 +10,16 @@ use std::time::Duration;
 
 use parler_connector::{Client, ClientError, ClientOptions, Endpoint};
 use tokio::sync::{Mutex as Turnstile, watch};
+use tokio::time::Instant;
 
 use crate::error::ToolError;
 
 /// How long looking for a hub, which may mean starting one, may take.
 const LOCATE_TIMEOUT: Duration = Duration::from_secs(12);
+
+/// A call that failed within this time found nobody at the address, and is worth another look; one
+/// that took longer would take too long twice.
+const QUICKLY: Duration = Duration::from_secs(5);
 
 /// Finds the hub, and starts it where it is to be started on demand. The error is a sentence for a
 /// person.
@@ -106,8 +111,11 @@ impl Agent {
         Fut: Future<Output = Result<T, ClientError>>,
     {
         let client = self.client().await?;
+        let begun = Instant::now();
         match run(client).await {
-            Err(error @ ClientError::Unreachable { .. }) if self.locate.is_some() => {
+            Err(error @ ClientError::Unreachable { .. })
+                if self.locate.is_some() && begun.elapsed() < QUICKLY =>
+            {
                 self.look_again(error).await?;
                 Ok(run(self.client().await?).await?)
             }
@@ -231,6 +239,22 @@ mod tests {
         assert_eq!(a.unwrap().hub_url(), "ws://127.0.0.1:9");
         assert_eq!(b.unwrap().hub_url(), "ws://127.0.0.1:9");
         assert_eq!(asked.load(Ordering::SeqCst), 1);
+    }
+
+    #[tokio::test]
+    async fn a_hub_that_went_away_is_looked_for_again_within_the_call() {
+        let hub = parler_testkit::TestHub::start().await;
+        let urls = Mutex::new(vec![hub.url(), "ws://127.0.0.1:1".to_owned()]);
+        let locate: Locate = Arc::new(move || {
+            let url = urls.lock().unwrap().pop();
+            Box::pin(async move { url.map(Endpoint::new).ok_or("no more".to_owned()) })
+        });
+        let agent = Agent::new(options("unknown"), Some(locate), None);
+        let rooms = agent
+            .call(|client| async move { client.rooms().await })
+            .await;
+        assert_eq!(rooms.unwrap(), []);
+        assert_eq!(agent.hub_url(), hub.url());
     }
 
     #[tokio::test]

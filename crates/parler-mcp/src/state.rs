@@ -176,8 +176,13 @@ impl Tools {
     pub(crate) async fn room(&self, named: Option<&str>) -> Result<String, ToolError> {
         if self.session.active().is_none() {
             let mut starting = self.starting.subscribe();
-            // After that time the call says that no session is active, which is true.
-            let _ = timeout(STARTUP_WAIT, starting.wait_for(|starting| !starting)).await;
+            let settled = timeout(STARTUP_WAIT, starting.wait_for(|starting| !starting)).await;
+            if settled.is_err() && named.is_none() {
+                return Err(ToolError::refused(
+                    "the session that PARLER_SESSION_KEY names is still being joined: its hub is \
+                     away, or its owner has to decide. Call again in a moment",
+                ));
+            }
         }
         self.session.room(named)
     }

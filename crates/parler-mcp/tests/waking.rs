@@ -224,6 +224,32 @@ async fn what_was_missed_while_the_hub_was_away_rings_when_it_is_back() {
 }
 
 #[tokio::test]
+async fn a_hub_that_pushes_nothing_is_asked_now_and_then() {
+    let hub = TestHub::start().await;
+    let quiet = common::quiet_hub::QuietHub::before(hub.addr()).await;
+    let bell = Bell::new();
+    let rung = Arc::clone(&bell);
+    let mut host = Host::with(&quiet.url(), |options| options.doorbells = vec![rung]).await;
+    let (room, key) = host.open("auth").await;
+    let planner = peer(&hub.url(), 2, "planner");
+    planner.redeem(code_of(&key)).await.unwrap();
+    planner
+        .send(Outgoing::handoff(&room, &turn(Some("webdev"), "unpushed")))
+        .await
+        .unwrap();
+    assert!(bell.rung(1).await.contains("unpushed"));
+    host.ok("parler_recv", json!({})).await;
+    let id = host.begin("parler_recv", json!({"wait_secs": 45})).await;
+    host.ask("ping", json!({})).await;
+    planner
+        .send(Outgoing::text(&room, "waited for"))
+        .await
+        .unwrap();
+    let (text, _) = common::text_of(&host.answer(id).await);
+    assert!(text.contains("waited for"), "{text}");
+}
+
+#[tokio::test]
 async fn a_thing_rings_once_also_after_a_restart_of_the_server() {
     let hub = TestHub::start().await;
     let folder = tempfile::tempdir().unwrap();

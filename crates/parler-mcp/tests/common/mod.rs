@@ -2,6 +2,8 @@
 //! No client library: what is compared is what stands on the wire.
 #![allow(dead_code, clippy::unwrap_used)] // each test file uses its part; a failed step is a failed test
 
+pub mod quiet_hub;
+
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
