@@ -11,6 +11,10 @@ pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// command ends well within half a minute.
 pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(20);
 
+/// The longest time that anything is waited for; more is taken as this. Beyond any use, and far
+/// from where adding it to the clock overflows.
+pub(crate) const LONGEST: Duration = Duration::from_secs(365 * 24 * 60 * 60);
+
 /// A hub, and what is known of it.
 #[derive(Clone, Debug)]
 pub struct Endpoint {

@@ -131,7 +131,7 @@ pub fn cut_mark(left_out: usize, source: Source<'_>) -> String {
         super::token(source.id),
         source.seq,
         super::token(source.room),
-        source.seq - 1
+        source.seq.saturating_sub(1)
     )
 }
 
@@ -192,6 +192,11 @@ mod tests {
              (seq 42); read all of it with parler_recv room=team since=41 limit=1]"
         );
         assert_eq!(frame.wrap_cut("abc", 3, SOURCE), "<t>abc</t>");
+        let first = Source {
+            seq: i64::MIN,
+            ..SOURCE
+        };
+        assert!(frame.wrap_cut("abcd", 3, first).contains("[cut: "));
     }
 
     #[test]
