@@ -82,7 +82,9 @@ impl Caller {
         budget: Budget,
     ) -> Result<Pulled, ClientError> {
         let ack = self.shared.committed(room);
-        self.read(room, None, Some(ack), limit, budget).await
+        let pulled = self.read(room, None, Some(ack), limit, budget).await?;
+        self.shared.note_unread(room, &pulled);
+        Ok(pulled)
     }
 
     /// Asks once whether the connection lives, dialling if there is none. A dead one is dropped.

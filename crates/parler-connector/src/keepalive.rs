@@ -22,6 +22,7 @@ use tokio::time::{Instant, sleep, timeout, timeout_at};
 use crate::call::{Budget, Caller, unexpected};
 use crate::error::ClientError;
 use crate::link::{Link, Request};
+use crate::options::LONGEST;
 use crate::reconnect::Backoff;
 use crate::shared::{Bell, Shared};
 
@@ -92,6 +93,7 @@ impl<'a> Vigil<'a> {
     /// Waits until something is unread or the budget is spent. Then: an empty `Pulled`, or the
     /// error, when the hub could not be asked at the end.
     pub(crate) async fn keep(mut self, budget: Duration) -> Result<Pulled, ClientError> {
+        let budget = budget.min(LONGEST);
         let end = Instant::now() + budget;
         let mut bells = self.shared().bells();
         let first = self.read(budget.max(LEAST_FIRST_READ)).await;
@@ -216,6 +218,7 @@ impl<'a> Vigil<'a> {
             }
             Err(error) => return Err(error),
         };
+        shared.note_unread(self.room, &pulled);
         if !pulled.messages.is_empty() {
             return Ok(Some(pulled));
         }
@@ -262,7 +265,7 @@ pub(crate) async fn ask_aside(
 ) -> Result<ServerFrame, ClientError> {
     let request = Request::new(frame)?;
     let mut link = open_aside(shared).await?;
-    let limit = Instant::now() + parked + shared.options.timeouts.request / 2;
+    let limit = Instant::now() + parked.min(LONGEST) + shared.options.timeouts.request / 2;
     ask(&mut link, shared, &request, limit).await
 }
 
@@ -352,6 +355,23 @@ mod tests {
             let piece = pace.piece();
             assert!(piece <= HEARTBEAT_INTERVAL && piece >= HEARTBEAT_INTERVAL - HEARTBEAT_JITTER);
         }
+    }
+
+    #[tokio::test]
+    async fn a_wait_without_end_and_endless_timeouts_are_taken() {
+        let hub = FakeHub::answering(|_, frame| match frame["op"].as_str() {
+            Some("pull") => vec![pulled(&[message(3)], 3)],
+            _ => vec![usual(frame)],
+        })
+        .await;
+        let mut options = ClientOptions::new(Endpoint::new(hub.url()), keys(1), "planner");
+        options.timeouts = crate::Timeouts {
+            connect: Duration::MAX,
+            request: Duration::MAX,
+        };
+        let client = Client::with_pace(options, QUICK);
+        let unread = client.wait("r", 10, Duration::MAX).await.unwrap();
+        assert_eq!(unread.cursor, 3);
     }
 
     #[tokio::test]

@@ -7,14 +7,14 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use parler_protocol::{ServerFrame, StoredMessage, clean, links};
+use parler_protocol::{Pulled, ServerFrame, StoredMessage, clean, links};
 use tokio::sync::broadcast;
 
 use crate::error::{ClientError, words};
 use crate::inbox::Inbox;
 use crate::keepalive::Pace;
 use crate::link::Request;
-use crate::options::ClientOptions;
+use crate::options::{ClientOptions, LONGEST};
 
 /// Bells that a waiter may be behind by; one that is further behind looks anyway.
 const BELLS: usize = 64;
@@ -76,6 +76,8 @@ impl Flag {
 impl Shared {
     pub(crate) fn new(mut options: ClientOptions, pace: Pace) -> Arc<Self> {
         options.name = clean::name(&options.name);
+        options.timeouts.connect = options.timeouts.connect.min(LONGEST);
+        options.timeouts.request = options.timeouts.request.min(LONGEST);
         options.role = options.role.as_deref().map(clean::name);
         let dial_url = links::dial_url(&options.endpoint.url);
         Arc::new(Shared {
@@ -128,6 +130,18 @@ impl Shared {
         let mut committed = lock(&self.committed);
         let known = committed.entry(room.to_owned()).or_insert(seq);
         *known = seq.max(*known);
+    }
+
+    /// Learns from an unread page how far the hub is: what it calls unread is not committed. A hub
+    /// that was restored goes back, and an old commit repeated to it would swallow new messages
+    /// once its room has grown past it.
+    pub(crate) fn note_unread(&self, room: &str, page: &Pulled) {
+        let Some(first) = page.messages.iter().map(|message| message.seq).min() else {
+            return;
+        };
+        if let Some(known) = lock(&self.committed).get_mut(room) {
+            *known = first.saturating_sub(1).min(*known);
+        }
     }
 
     /// The last presence that this client gave: a login resets it on the hub.

@@ -326,6 +326,7 @@ async fn reading_acknowledges_only_what_was_committed() {
     let hub = FakeHub::answering(|_, frame| match frame["ack"].as_i64() {
         // A head of 7: what is beyond it changes nothing.
         Some(ack) if frame["limit"] == 0 => vec![pulled(&[], if ack > 7 { 5 } else { ack.max(5) })],
+        Some(6) => vec![pulled(&[message(7)], 7)],
         _ => vec![pulled(&[message(6), message(7)], 7)],
     })
     .await;
@@ -351,6 +352,24 @@ async fn reading_acknowledges_only_what_was_committed() {
     let expected = [0, 0, 6, 6, 4, 6, 999, 6, 0].map(Value::from);
     assert_eq!(acks[..9], expected);
     assert!(acks[9].is_null() && pulls[9]["since"] == 2 && pulls[9]["limit"] == 3);
+}
+
+#[tokio::test]
+async fn a_commit_that_a_restored_hub_has_lost_is_not_repeated_to_it() {
+    let hub = FakeHub::answering(|_, frame| match frame["limit"].as_i64() {
+        Some(0) => vec![pulled(&[], 50)],
+        // It was put back to an earlier state: this one is new.
+        _ => vec![pulled(&[message(3)], 3)],
+    })
+    .await;
+    let client = client_of(&hub).await;
+    client.commit("r", 50).await.unwrap();
+    for _ in 0..2 {
+        let unread = client.pull("r", Read::Unread { limit: 10 }).await.unwrap();
+        assert_eq!(unread.cursor, 3);
+    }
+    let acks: Vec<_> = hub.of("pull").iter().map(|p| p["ack"].clone()).collect();
+    assert_eq!(acks, [50, 50, 2].map(Value::from));
 }
 
 #[tokio::test]
