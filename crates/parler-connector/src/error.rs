@@ -214,7 +214,7 @@ impl ClientError {
                 "start a hub there (parler hub), or name another one with PARLER_HUB"
             }
             ClientError::TimedOut { .. } | ClientError::Lost { .. } => {
-                "try again; if it stays like this, look at the hub's log or run parler doctor"
+                "try again; if it stays like this, look at the hub's log"
             }
             ClientError::NotAHub { .. } => {
                 "check the address and port; parler whoami says where it comes from"
@@ -232,7 +232,7 @@ impl ClientError {
             }
             ClientError::AuthenticationFailed { .. } => "check this agent's key and name",
             ClientError::Expelled { .. } => "read the hub's words; connecting again will not help",
-            ClientError::TooLarge { .. } => "send large content as a file: parler send-file PATH",
+            ClientError::TooLarge { .. } => "send less at a time",
             ClientError::ReplyTooLarge { .. } => "ask for fewer at a time (--limit)",
             ClientError::Refused {
                 code, retry_after, ..
@@ -260,8 +260,9 @@ fn refused_hint(code: Option<&ErrorCode>, retry_after: Option<Duration>) -> Opti
         ErrorCode::RateLimited | ErrorCode::AtCapacity | ErrorCode::Internal => {
             "try again in a moment"
         }
-        ErrorCode::TooLarge => "send large content as a file: parler send-file PATH",
-        ErrorCode::Unsupported | ErrorCode::BadFrame => "the hub is older than this; update it",
+        ErrorCode::TooLarge => "send less at a time",
+        ErrorCode::Unsupported => "this hub does not do that (yet)",
+        ErrorCode::BadFrame => "the hub is older than this; update it",
         ErrorCode::UnknownService => "parler discover lists who is there",
         _ => return None,
     };

@@ -22,7 +22,7 @@ use parler_protocol::{
     Task, TypedPart,
 };
 
-use crate::safe::model::{self, Frame, INSTRUCTION_CHARS};
+use crate::safe::model::{Frame, INSTRUCTION_CHARS};
 use crate::safe::{self, terminal};
 
 /// How a session's first message begins when its opener gave the context.
@@ -66,29 +66,11 @@ pub enum Voice<'a> {
     },
 }
 
-impl Voice<'_> {
-    fn fetch(&self, blob: &str) -> String {
-        self.with_blob(blob, "parler fetch ", "parler_fetch id=")
-    }
-
-    fn apply(&self, blob: &str) -> String {
-        self.with_blob(blob, "parler apply ", "parler_apply blob=")
-    }
-
-    fn with_blob(&self, blob: &str, command: &str, call: &str) -> String {
-        match (BlobId::parse(blob), self) {
-            (None, _) => "(its blob id is malformed)".to_owned(),
-            (Some(blob), Voice::Terminal) => format!("{command}{blob}"),
-            (Some(blob), Voice::Model { .. }) => format!("{call}{blob}"),
-        }
-    }
-
-    fn since(&self, room: &str, seq: i64) -> String {
-        let room = safe::token(room);
-        match self {
-            Voice::Terminal => format!("parler recv --room {room} --since {seq}"),
-            Voice::Model { .. } => format!("parler_recv room={room} since={seq}"),
-        }
+/// The content that a part points to. There is no command yet that fetches it.
+fn content(blob: &str) -> String {
+    match BlobId::parse(blob) {
+        Some(blob) => format!("blob {blob} (this version cannot fetch it)"),
+        None => "(its blob id is malformed)".to_owned(),
     }
 }
 
@@ -160,7 +142,7 @@ enum Piece {
 pub fn body(message: &StoredMessage, voice: &Voice<'_>) -> String {
     let mut pieces = Vec::new();
     for part in &message.parts {
-        describe(part, voice, &mut pieces);
+        describe(part, &mut pieces);
     }
     if pieces.is_empty() {
         return "(nothing in it)".to_owned();
@@ -198,7 +180,7 @@ fn for_model(
     shown.collect::<Vec<_>>().join(" ")
 }
 
-fn describe(part: &Part, voice: &Voice<'_>, pieces: &mut Vec<Piece>) {
+fn describe(part: &Part, pieces: &mut Vec<Piece>) {
     match part {
         Part::Text { text } => pieces.push(Piece::Peer(text.clone())),
         Part::Data { data } => {
@@ -207,10 +189,10 @@ fn describe(part: &Part, voice: &Voice<'_>, pieces: &mut Vec<Piece>) {
         }
         Part::Extension { kind, .. } if kind == SIG_KIND => {}
         Part::Extension { kind, .. } => {
-            let known = describe_handoff(part, voice, pieces)
-                || describe_bundle(part, voice, pieces)
-                || describe_file(part, voice, pieces)
-                || describe_task(part, voice, pieces);
+            let known = describe_handoff(part, pieces)
+                || describe_bundle(part, pieces)
+                || describe_file(part, pieces)
+                || describe_task(part, pieces);
             if !known {
                 pieces.push(Piece::Ours(format!("[{}]", safe::token(kind))));
             }
@@ -218,7 +200,7 @@ fn describe(part: &Part, voice: &Voice<'_>, pieces: &mut Vec<Piece>) {
     }
 }
 
-fn describe_handoff(part: &Part, voice: &Voice<'_>, pieces: &mut Vec<Piece>) -> bool {
+fn describe_handoff(part: &Part, pieces: &mut Vec<Piece>) -> bool {
     let Some(handoff) = HandoffRef::from_part(part) else {
         return false;
     };
@@ -233,12 +215,12 @@ fn describe_handoff(part: &Part, voice: &Voice<'_>, pieces: &mut Vec<Piece>) -> 
         pieces.push(Piece::PeerLine(summary));
     }
     if let Some(bundle) = handoff.bundle {
-        pieces.push(Piece::Ours(format!("— bundle: {}", voice.apply(&bundle))));
+        pieces.push(Piece::Ours(format!("— bundle: {}", content(&bundle))));
     }
     true
 }
 
-fn describe_bundle(part: &Part, voice: &Voice<'_>, pieces: &mut Vec<Piece>) -> bool {
+fn describe_bundle(part: &Part, pieces: &mut Vec<Piece>) -> bool {
     let Some(bundle) = BundleRef::from_part(part) else {
         return false;
     };
@@ -250,22 +232,22 @@ fn describe_bundle(part: &Part, voice: &Voice<'_>, pieces: &mut Vec<Piece>) -> b
     let tip = tip.map(|tip| format!(", tip {tip}")).unwrap_or_default();
     pieces.push(Piece::Ours(format!("📦 bundle ({vcs}, {size}{tip})")));
     pieces.extend(bundle.summary.map(Piece::PeerLine));
-    pieces.push(Piece::Ours(format!("— {}", voice.apply(&bundle.blob))));
+    pieces.push(Piece::Ours(format!("— {}", content(&bundle.blob))));
     true
 }
 
-fn describe_file(part: &Part, voice: &Voice<'_>, pieces: &mut Vec<Piece>) -> bool {
+fn describe_file(part: &Part, pieces: &mut Vec<Piece>) -> bool {
     let Some(file) = FileRef::from_part(part) else {
         return false;
     };
     pieces.push(Piece::Ours(format!("📎 file ({})", size(file.size))));
     pieces.push(Piece::PeerLine(file.name));
     pieces.extend(file.summary.map(Piece::PeerLine));
-    pieces.push(Piece::Ours(format!("— {}", voice.fetch(&file.blob))));
+    pieces.push(Piece::Ours(format!("— {}", content(&file.blob))));
     true
 }
 
-fn describe_task(part: &Part, voice: &Voice<'_>, pieces: &mut Vec<Piece>) -> bool {
+fn describe_task(part: &Part, pieces: &mut Vec<Piece>) -> bool {
     let Some(task) = Task::from_part(part) else {
         return false;
     };
@@ -277,7 +259,7 @@ fn describe_task(part: &Part, voice: &Voice<'_>, pieces: &mut Vec<Piece>) -> boo
     pieces.push(Piece::Ours(line));
     pieces.extend(task.note.map(Piece::PeerLine));
     if let Some(result) = &task.result {
-        pieces.push(Piece::Ours(format!("— {}", voice.fetch(result))));
+        pieces.push(Piece::Ours(format!("— {}", content(result))));
     }
     true
 }
@@ -370,7 +352,7 @@ fn banner_item(
         lines.push(format!("summary: {}", text(summary, SUMMARY_CHARS, spent)));
     }
     if let Some(bundle) = &handoff.bundle {
-        lines.push(format!("bundle: {}", voice.apply(bundle)));
+        lines.push(format!("bundle: {}", content(bundle)));
     }
     lines.push(format!("from: {}", author(&message.from, state)));
     lines.push(format!(
@@ -382,27 +364,6 @@ fn banner_item(
     lines.join("\n")
 }
 
-/// A backlog in short: all of it when it is short or `full`, else the message that gave the
-/// session's context, a line that says what is left out, and the last [`DIGEST_MESSAGES`].
-#[must_use]
-pub fn digest(messages: &[StoredMessage], full: bool, voice: &Voice<'_>) -> String {
-    let line = |m: &StoredMessage| message(m, voice);
-    if full || messages.len() <= DIGEST_MESSAGES {
-        return messages.iter().map(line).collect::<Vec<_>>().join("\n");
-    }
-    let (earlier, last) = messages.split_at(messages.len() - DIGEST_MESSAGES);
-    let seed = earlier.iter().position(gives_context);
-    let mut lines: Vec<String> = seed.map(|at| line(&earlier[at])).into_iter().collect();
-    let omitted = earlier.len() - lines.len();
-    let first = earlier.iter().enumerate().find(|(at, _)| Some(*at) != seed);
-    if let Some((_, first)) = first {
-        let how = voice.since(&first.room, first.seq - 1);
-        lines.push(format!("({omitted} earlier omitted; read them with {how})"));
-    }
-    lines.extend(last.iter().map(line));
-    lines.join("\n")
-}
-
 /// Whether a message gives the context that its session was opened with.
 #[must_use]
 pub fn gives_context(message: &StoredMessage) -> bool {
@@ -411,59 +372,6 @@ pub fn gives_context(message: &StoredMessage) -> bool {
         _ => None,
     });
     text.is_some_and(|text| text.starts_with(CONTEXT_MARK))
-}
-
-/// A whole reading: the banner if there is one, for a model the sentence about its tags, then the
-/// messages. Empty for no messages.
-#[must_use]
-pub fn reading(messages: &[StoredMessage], me: &Me<'_>, voice: &Voice<'_>) -> String {
-    let mut lines: Vec<String> = banner(messages, me, voice).into_iter().collect();
-    if let (Voice::Model { frame, .. }, false) = (voice, messages.is_empty()) {
-        lines.push(frame.notice());
-    }
-    lines.extend(messages.iter().map(|m| message(m, voice)));
-    lines.join("\n")
-}
-
-/// What a host is told that was woken for one message: the banner or a headline, who wrote it, the
-/// text in its frame, what else waits, how to answer. At most [`model::WAKE_CHARS`] characters of
-/// the peer's text and never less than [`INSTRUCTION_CHARS`] of a handoff's instruction.
-#[must_use]
-pub fn wake_text(message: &StoredMessage, me: &Me<'_>, frame: &Frame, unread: usize) -> String {
-    let voice = Voice::Model {
-        frame,
-        // Room for our own lines around it.
-        body_chars: Some(model::WAKE_CHARS - 1000),
-    };
-    let one = std::slice::from_ref(message);
-    let room = safe::token(&message.room);
-    let id = safe::token(&message.id);
-    let (lead, how) = match banner(one, me, &voice) {
-        Some(banner) => (
-            banner,
-            format!("Take the turn first: parler_turn action=take id={id}. Then do it and report."),
-        ),
-        None => {
-            let who = author_of(message);
-            let text = body(message, &voice);
-            let head = format!(
-                "✉ MESSAGE FOR YOU in room '{room}'\nfrom: {who}\nmessage: {id} (seq {})",
-                message.seq
-            );
-            (
-                format!("{head}\n{text}"),
-                format!(
-                    "Read it with parler_recv room={room}; answer with parler_send room={room}."
-                ),
-            )
-        }
-    };
-    let others = match unread {
-        0 => String::new(),
-        1 => format!("1 more unread message in room '{room}'.\n"),
-        n => format!("{n} more unread messages in room '{room}'.\n"),
-    };
-    format!("{lead}\n{}\n{others}{how}", frame.notice())
 }
 
 #[cfg(test)]

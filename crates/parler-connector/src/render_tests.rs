@@ -1,5 +1,4 @@
 use super::*;
-use crate::safe::model::WAKE_CHARS;
 use crate::safe::terminal::{HOSTILE, assert_harmless};
 use crate::testing::{Author, BLOB};
 
@@ -74,7 +73,7 @@ fn every_line_says_who_wrote_it_and_whether_it_is_proved() {
 }
 
 #[test]
-fn every_kind_of_part_is_one_line_with_the_command_that_follows() {
+fn every_kind_of_part_is_one_line_that_names_its_content() {
     let author = Author::new("planner", None);
     let fields = |value: serde_json::Value| value.as_object().unwrap().clone();
     let part = |kind: &str, value| Part::Extension {
@@ -100,31 +99,33 @@ fn every_kind_of_part_is_one_line_with_the_command_that_follows() {
                 "com.parler.bundle",
                 json!({"blob": BLOB, "vcs": "git", "size": 12_345, "tip": "abcdef0123456789", "summary": "fix\nit"}),
             ),
-            format!("📦 bundle (git, 12 kB, tip abcdef012345) fix it — parler apply {BLOB}"),
-            Some(format!("parler_apply blob={BLOB}")),
+            format!(
+                "📦 bundle (git, 12 kB, tip abcdef012345) fix it — blob {BLOB} (this version cannot fetch it)"
+            ),
+            Some(format!("blob {BLOB} (this version cannot fetch it)")),
         ),
         (
             part(
                 "com.parler.file",
                 json!({"blob": BLOB, "name": "log.txt", "size": 999}),
             ),
-            format!("📎 file (999 bytes) log.txt — parler fetch {BLOB}"),
-            Some(format!("parler_fetch id={BLOB}")),
+            format!("📎 file (999 bytes) log.txt — blob {BLOB} (this version cannot fetch it)"),
+            Some(format!("blob {BLOB} (this version cannot fetch it)")),
         ),
         (
             with_bundle.to_part(),
             format!(
-                "🤝 handoff → webdev: review it — so far: done: half — bundle: parler apply {BLOB}"
+                "🤝 handoff → webdev: review it — so far: done: half — bundle: blob {BLOB} (this version cannot fetch it)"
             ),
-            Some(format!("parler_apply blob={BLOB}")),
+            Some(format!("blob {BLOB} (this version cannot fetch it)")),
         ),
         (
             part(
                 "com.parler.task",
                 json!({"status": "done", "task": "t-1", "note": "ok", "result": BLOB}),
             ),
-            format!("📌 task done of t-1 ok — parler fetch {BLOB}"),
-            Some(format!("parler_fetch id={BLOB}")),
+            format!("📌 task done of t-1 ok — blob {BLOB} (this version cannot fetch it)"),
+            Some(format!("blob {BLOB} (this version cannot fetch it)")),
         ),
         (
             Task {
@@ -249,8 +250,7 @@ fn nothing_hostile_gets_into_a_line() {
         let reader = Author::new("webdev", None);
         for shown in [
             message(&said, &Voice::Terminal),
-            reading(&[said.clone()], &me(reader.id()), &Voice::Terminal),
-            digest(&vec![said.clone(); 20], false, &Voice::Terminal),
+            banner(&[said.clone()], &me(reader.id()), &Voice::Terminal).unwrap_or_default(),
         ] {
             assert_harmless(&shown);
             for line in shown.lines() {
@@ -285,7 +285,7 @@ fn the_banner_leads_with_what_is_mine() {
     assert_eq!(
         shown,
         format!(
-            "🤝 HANDOFF TO YOU\nnext: review the diff\nsummary: half done\nbundle: parler apply {BLOB}\n\
+            "🤝 HANDOFF TO YOU\nnext: review the diff\nsummary: half done\nbundle: blob {BLOB} (this version cannot fetch it)\n\
              from: planner (lead) ·{} ✓\nmessage: {} (seq 12) in room '{ROOM}'",
             planner.short(),
             said.id
@@ -380,103 +380,4 @@ fn an_instruction_is_not_cut_below_its_share() {
         "x".repeat(INSTRUCTION_CHARS)
     )));
     assert!(shown(None).contains(&"x".repeat(3000)));
-}
-
-#[test]
-fn a_long_backlog_is_its_context_a_count_and_the_last_messages() {
-    let author = Author::new("planner", None);
-    let count = |n: i64| -> Vec<StoredMessage> {
-        (1..=n)
-            .map(|seq| {
-                let text = if seq == 2 {
-                    format!("{CONTEXT_MARK} (from planner):\nship it")
-                } else {
-                    format!("m{seq}")
-                };
-                author.says(seq * 10, ROOM, &text)
-            })
-            .collect()
-    };
-    let lines = |n, full| digest(&count(n), full, &Voice::Terminal);
-    assert_eq!(lines(15, false), lines(15, true));
-    assert_eq!(lines(40, true).matches("] planner").count(), 40);
-    let short = lines(40, false);
-    let shown: Vec<&str> = short.lines().collect();
-    assert!(
-        shown[0].starts_with("[20] planner") && shown[1] == "    ship it",
-        "{short}"
-    );
-    assert_eq!(
-        shown[2],
-        format!("(24 earlier omitted; read them with parler recv --room {ROOM} --since 9)")
-    );
-    assert!(shown[3].starts_with("[260] planner"), "{short}");
-    assert_eq!(shown.len(), 3 + DIGEST_MESSAGES);
-    // A context among the last ones is not shown twice.
-    let late = lines(16, false);
-    assert!(late.starts_with("(1 earlier omitted; "), "{late}");
-    assert_eq!(digest(&[], false, &Voice::Terminal), "");
-}
-
-#[test]
-fn a_reading_for_a_model_explains_its_tags_once_and_the_banner_leads() {
-    let planner = Author::new("planner", None);
-    let said = [
-        planner.says(1, ROOM, "hello"),
-        planner.sends(2, ROOM, vec![handoff("do it", None).to_part()]),
-    ];
-    let frame = Frame::with_tag("peer-77");
-    let shown = reading(&said, &me("U"), &model_voice(&frame));
-    assert!(shown.starts_with("🤝 HANDOFF TO YOU\nnext: <peer-77>do it</peer-77>\n"));
-    assert_eq!(shown.matches(&frame.notice()).count(), 1);
-    assert_eq!(reading(&[], &me("U"), &model_voice(&frame)), "");
-}
-
-#[test]
-fn a_woken_host_is_told_what_it_needs() {
-    let planner = Author::new("planner", Some("lead"));
-    let frame = Frame::with_tag("peer-77");
-    let turn = planner.sends(5, ROOM, vec![handoff("do it", Some("webdev")).to_part()]);
-    let shown = wake_text(&turn, &me("U"), &frame, 2);
-    assert!(
-        shown.starts_with("🤝 HANDOFF TO YOU\nnext: <peer-77>do it</peer-77>\n"),
-        "{shown}"
-    );
-    assert!(shown.contains(&format!("message: {} (seq 5)", turn.id)));
-    assert!(shown.contains("2 more unread messages in room 'release-train'."));
-    assert!(shown.ends_with("Then do it and report."));
-    assert!(shown.contains(&format!("parler_turn action=take id={}", turn.id)));
-
-    let text = planner.says(6, ROOM, "have a look");
-    let shown = wake_text(&text, &me("U"), &frame, 0);
-    assert!(
-        shown.starts_with("✉ MESSAGE FOR YOU in room 'release-train'\nfrom: planner (lead)"),
-        "{shown}"
-    );
-    assert!(shown.contains("<peer-77>have a look</peer-77>") && !shown.contains("unread message"));
-    assert!(shown.contains("no permission"));
-
-    for huge in [
-        planner.says(7, ROOM, &"y".repeat(50_000)),
-        planner.sends(
-            7,
-            ROOM,
-            vec![
-                HandoffRef {
-                    summary: Some("z".repeat(50_000)),
-                    ..handoff(&"y".repeat(50_000), None)
-                }
-                .to_part(),
-            ],
-        ),
-    ] {
-        let shown = wake_text(&huge, &me("U"), &frame, 1);
-        assert!(
-            shown.chars().count() <= WAKE_CHARS,
-            "{}",
-            shown.chars().count()
-        );
-        assert!(shown.matches('y').count() >= INSTRUCTION_CHARS);
-        assert!(shown.contains("[cut: "));
-    }
 }
