@@ -57,9 +57,18 @@ struct Ear<'a> {
     /// Members of each room, and when that was asked.
     members: HashMap<String, u32>,
     asked_at: Option<Instant>,
-    /// Unread messages of each room at the last look.
-    unread: HashMap<String, u32>,
+    /// What was unread in each room at the last look.
+    unread: HashMap<String, Unread>,
     rings: &'a mut JoinSet<()>,
+}
+
+/// What is unread in a room. The number alone does not tell: one may have been read and another
+/// one come since the last look.
+#[derive(PartialEq, Eq)]
+struct Unread {
+    by_others: u32,
+    /// Id of the oldest.
+    first: Option<String>,
 }
 
 impl Listener {
@@ -177,17 +186,27 @@ impl<'a> Ear<'a> {
             .collect())
     }
 
-    /// Looks into every room where the number of unread messages is another than at the last look.
+    /// Looks into every room where something else is unread than at the last look.
     async fn look(&mut self) -> Result<(), ClientError> {
-        for (room, unread) in self.ask_members().await? {
-            if unread == 0 {
+        for (room, by_others) in self.ask_members().await? {
+            if by_others == 0 {
                 self.listener.tools.heard.unread_from(&room, None);
-            } else if self.unread.get(&room) != Some(&unread) {
-                self.look_into(&room).await?;
+                self.unread.remove(&room);
+                continue;
             }
-            self.unread.insert(room, unread);
+            let first = self.first_unread(&room).await?;
+            let unread = Unread { by_others, first };
+            if self.unread.get(&room) != Some(&unread) {
+                self.look_into(&room).await?;
+                self.unread.insert(room, unread);
+            }
         }
         Ok(())
+    }
+
+    async fn first_unread(&self, room: &str) -> Result<Option<String>, ClientError> {
+        let page = self.client.pull(room, Read::Unread { limit: 1 }).await?;
+        Ok(page.messages.into_iter().next().map(|message| message.id))
     }
 
     async fn look_into(&mut self, room: &str) -> Result<(), ClientError> {
