@@ -45,6 +45,21 @@ pub const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 /// default of 128 KiB each would be most of the hub's memory.
 pub const SOCKET_BUFFER_BYTES: usize = 4096;
 
+/// What a WebSocket message may be longer than a text frame: such a one is answered with
+/// `too_large` before the end; a longer one just ends.
+pub const MESSAGE_SLACK_BYTES: usize = 64 * 1024;
+/// Bytes waiting to be written to one connection: a page of messages several times over. A page
+/// with one message over its size, and its escapes, fits as well.
+pub const MAX_WRITE_BUFFER_BYTES: usize = 64 * 1024 * 1024;
+
+/// Sockets that have not yet sent a whole HTTP request or become a WebSocket. When so many are
+/// open, further ones wait in the system's queue.
+pub const MAX_HTTP_SOCKETS: usize = 512;
+/// How long a request's head may take: silent sockets must not use up our descriptors.
+pub const HEAD_TIMEOUT: Duration = Duration::from_secs(5);
+/// Pause after the system refused to accept: it has no descriptors left.
+pub const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
 /// Batches of commits between the store and the fan-out.
 pub const BUS_DEPTH: usize = 1024;
 /// Depth of arrays and objects inside `parts`. Readers that build a tree stop at 128 in all, and

@@ -28,7 +28,6 @@ use std::future::Future;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use axum::serve::ListenerExt as _;
 use parler_store::Store;
 use parler_store_sqlite::{OpenOptions, SqliteStore};
 use tokio::net::TcpListener;
@@ -139,14 +138,7 @@ impl Hub {
             bus,
         } = self;
         let router = http::router(Arc::clone(&state));
-        let listener = listener.tap_io(|tcp| {
-            // A frame is small and somebody waits for it.
-            let _ = tcp.set_nodelay(true);
-            let keepalive = socket2::TcpKeepalive::new().with_time(defaults::TCP_KEEPALIVE);
-            let _ = socket2::SockRef::from(&*tcp).set_tcp_keepalive(&keepalive);
-        });
-        let service = router.into_make_service_with_connect_info::<SocketAddr>();
-        let serving = async { axum::serve(listener, service).await };
+        let serving = http::accept::serve(listener, router);
         let presence = flush_presence(Arc::clone(&state));
         let stopped = async {
             tokio::select! {
@@ -161,7 +153,7 @@ impl Hub {
                 bus.abort();
                 Ok(result?)
             }
-            _ = serving => unreachable!("axum serves for ever"),
+            never = serving => match never {},
             () = presence => unreachable!("the flush loop runs for ever"),
         }
     }

@@ -27,6 +27,14 @@ struct Window {
     count: u32,
 }
 
+impl Window {
+    /// Whether the window is the present one. A clock that was set back opens a new one: it must
+    /// not lock anybody out until it has caught up.
+    fn holds(&self, now: i64) -> bool {
+        (0..WINDOW_MS).contains(&(now - self.start))
+    }
+}
+
 impl<K: Hash + Eq + Clone> Budget<K> {
     /// A budget of `limit` events a window; 0: no limit.
     #[must_use]
@@ -47,7 +55,7 @@ impl<K: Hash + Eq + Clone> Budget<K> {
         }
         let mut windows = self.windows.lock().unwrap_or_else(PoisonError::into_inner);
         match windows.get_mut(key) {
-            Some(window) if now - window.start < WINDOW_MS => {
+            Some(window) if window.holds(now) => {
                 if window.count >= self.limit {
                     return Err(u64::try_from(window.start + WINDOW_MS - now).unwrap_or(0));
                 }
@@ -82,7 +90,7 @@ impl<K: Hash + Eq + Clone> Budget<K> {
     pub fn check(&self, key: &K, now: i64) -> Result<(), u64> {
         let windows = self.windows.lock().unwrap_or_else(PoisonError::into_inner);
         match windows.get(key) {
-            Some(w) if self.limit > 0 && now - w.start < WINDOW_MS && w.count >= self.limit => {
+            Some(w) if self.limit > 0 && w.holds(now) && w.count >= self.limit => {
                 Err(u64::try_from(w.start + WINDOW_MS - now).unwrap_or(0))
             }
             _ => Ok(()),
@@ -92,7 +100,7 @@ impl<K: Hash + Eq + Clone> Budget<K> {
 
 /// Drops the windows that are over; if that is not enough, the older half.
 fn make_room<K: Hash + Eq + Clone>(windows: &mut HashMap<K, Window>, now: i64) {
-    windows.retain(|_, w| now - w.start < WINDOW_MS);
+    windows.retain(|_, w| w.holds(now));
     if windows.len() >= defaults::MAX_RATE_KEYS {
         let mut starts: Vec<i64> = windows.values().map(|w| w.start).collect();
         let (_, &mut median, _) = starts.select_nth_unstable(windows.len() / 2);
@@ -113,6 +121,8 @@ pub struct Budgets {
     pub bad_codes: Budget<AgentId>,
     /// HTTP requests of an address (IPv6: of a /64).
     pub http: Budget<IpAddr>,
+    /// Upgrades to a socket of an address: whoever loads pages must not lock agents out.
+    pub upgrades: Budget<IpAddr>,
 }
 
 impl Budgets {
@@ -125,6 +135,7 @@ impl Budgets {
             room_sends: Budget::new(limits.max_room_sends_per_min),
             bad_codes: Budget::new(defaults::MAX_BAD_CODES_PER_MIN),
             http: Budget::new(limits.max_http_per_min),
+            upgrades: Budget::new(limits.max_http_per_min),
         }
     }
 }
@@ -157,6 +168,12 @@ mod tests {
         assert_eq!(budget.check(&"a", 3_000), Err(58_000));
         assert_eq!(budget.spend(&"b", 3_000), Ok(()), "another key");
         assert_eq!(budget.spend(&"a", 61_000), Ok(()), "a new window");
+        budget.spend(&"a", 61_001).unwrap();
+        assert_eq!(
+            budget.spend(&"a", 1_000),
+            Ok(()),
+            "a clock that was set back"
+        );
         assert_eq!(Budget::new(0).spend(&"a", 1), Ok(()), "no limit");
     }
 

@@ -1,5 +1,6 @@
 //! `parler-hub` and `parler hub`: from flags to a running hub.
 
+use std::io::Write as _;
 use std::process::ExitCode;
 
 use parler_protocol::links;
@@ -26,11 +27,29 @@ pub fn start_logging() {
 /// multi-threaded tokio runtime.
 pub async fn run_cli(args: HubArgs) -> ExitCode {
     start_logging();
+    raise_descriptor_limit();
     match run(args).await {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("parler hub: {error}");
+            // A standard error that takes nothing (a full disk) must not turn this into a panic.
+            let _ = writeln!(std::io::stderr(), "parler hub: {error}");
             ExitCode::from(CANNOT_START)
+        }
+    }
+}
+
+/// A connection is a descriptor, and the usual limit of 1024 is below what the hub is made for.
+fn raise_descriptor_limit() {
+    #[cfg(unix)]
+    {
+        use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+        let now = getrlimit(Resource::Nofile);
+        let most = Rlimit {
+            current: now.maximum,
+            ..now
+        };
+        if let Err(error) = setrlimit(Resource::Nofile, most) {
+            tracing::warn!(%error, limit = now.current, "the limit of open files stays");
         }
     }
 }

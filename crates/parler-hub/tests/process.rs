@@ -134,6 +134,39 @@ fn a_second_hub_on_a_database_names_the_first_and_takes_over_when_it_is_dead() {
 }
 
 #[tokio::test]
+async fn sockets_that_say_nothing_keep_nobody_out() {
+    let addr = free_addr();
+    let _hub = Running::start(&["--addr", &addr.to_string()], addr);
+    let silent: Vec<TcpStream> = (0..600)
+        .map(|_| TcpStream::connect(addr).unwrap())
+        .collect();
+    let began = Instant::now();
+    let mut socket = RawSocket::login(addr, &keys(1), "a", None).await;
+    assert_eq!(socket.ask(json!({"op": "ping"})).await["type"], "pong");
+    assert!(began.elapsed() < SOON, "{:?}", began.elapsed());
+    drop(silent);
+}
+
+#[tokio::test]
+async fn a_message_that_nobody_may_send_ends_the_connection() {
+    let addr = free_addr();
+    let args = [
+        "--addr",
+        &addr.to_string(),
+        "--max-text-frame-bytes",
+        "1000",
+    ];
+    let _hub = Running::start(&args, addr);
+    let mut socket = RawSocket::connect(addr).await;
+    socket.post_text(&"x".repeat(200_000)).await;
+    let end = socket.next(SOON).await;
+    assert!(
+        matches!(end, Some(Seen::Close(1009) | Seen::End)),
+        "{end:?}"
+    );
+}
+
+#[tokio::test]
 async fn sigterm_answers_parked_pulls_and_ends_well() {
     let addr = free_addr();
     let mut hub = Running::start(&["--addr", &addr.to_string()], addr);

@@ -150,6 +150,9 @@ pub(crate) fn remove(
     drop_member(tx, name, room, (agent, id))?;
     tx.conn.prepare_cached(FORGET)?.execute([room.id, id])?;
     if ban {
+        // Ids cost nothing: a ban that left the member's own codes alive would be none.
+        const CODES: &str = "DELETE FROM invites WHERE room_id = ?1 AND minted_by = ?2";
+        tx.conn.prepare_cached(CODES)?.execute([room.id, id])?;
         tx.conn.prepare_cached(BAN)?.execute([room.id, id, now])?;
     }
     Ok(MemberOutcome::Done)

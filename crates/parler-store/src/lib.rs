@@ -168,7 +168,8 @@ pub trait Store: Send + Sync + 'static {
     fn leave<'a>(&'a self, room: &'a RoomName, agent: &'a AgentId)
     -> StoreFuture<'a, LeaveOutcome>;
 
-    /// Ends somebody else's membership; with `ban` any later redeem of it is denied.
+    /// Ends somebody else's membership; with `ban` any later redeem of it is denied, and the codes
+    /// that it minted for the room are revoked.
     fn remove_member<'a>(
         &'a self,
         room: &'a RoomName,

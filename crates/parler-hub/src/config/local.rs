@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use parler_identity::keyfile;
 
 use super::args::secret_from_file;
-use super::{Config, ConfigError, HubArgs};
+use super::{Config, ConfigError, HubArgs, Limits};
 use crate::{defaults, listen};
 
 /// The place of a hub on demand, locked.
@@ -71,12 +71,18 @@ impl LocalHub {
     /// # Errors
     /// When a file of the base home cannot be used.
     pub fn config(&self, args: &HubArgs) -> Result<Config, ConfigError> {
+        let config = args.config()?;
         Ok(Config {
+            // Everybody on the machine has one address: another user must not be able to spend it.
+            limits: Limits {
+                max_http_per_min: 0,
+                ..config.limits
+            },
             db: Some(self.base.join("hub.sqlite")),
             key_file: Some(self.base.join("hub.key")),
             join_secret: Some(secret_from_file(&self.base.join("hub.secret"))?),
             idle_exit: Some(defaults::LOCAL_IDLE_EXIT),
-            ..args.config()?
+            ..config
         })
     }
 

@@ -1,4 +1,4 @@
-//! So many requests of one address a minute; the upgrade to a socket counts as one.
+//! So many requests of one address a minute, and as many upgrades to a socket.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -20,12 +20,11 @@ pub async fn limit(
     next: Next,
 ) -> Response {
     let ip = client_ip(&state, peer, request.headers());
-    if state
-        .budgets()
-        .http
-        .spend(&address_key(ip), now_ms())
-        .is_err()
-    {
+    let budget = match request.uri().path() {
+        "/ws" => &state.budgets().upgrades,
+        _ => &state.budgets().http,
+    };
+    if budget.spend(&address_key(ip), now_ms()).is_err() {
         let body = "rate limit: too many requests from this address, try again in a minute\n";
         let headers = [
             (header::RETRY_AFTER, "60"),

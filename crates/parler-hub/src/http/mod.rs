@@ -1,5 +1,6 @@
 //! What the hub serves beside sockets, and the upgrade itself.
 
+pub mod accept;
 mod limiter;
 mod pages;
 mod upgrade;

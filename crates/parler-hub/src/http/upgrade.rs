@@ -6,7 +6,7 @@ use axum::extract::State;
 use axum::extract::ws::WebSocketUpgrade;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
-use parler_protocol::{limits, links};
+use parler_protocol::links;
 
 use crate::conn::session;
 use crate::defaults;
@@ -29,18 +29,16 @@ pub async fn upgrade(
             .into_response();
     }
     let config = state.config();
-    let largest = usize::try_from(
-        config
-            .limits
-            .max_blob_bytes
-            .saturating_add(limits::WS_MESSAGE_SLACK_BYTES),
-    )
-    .unwrap_or(usize::MAX);
+    // Whoever has not logged in yet can make us hold one message: no larger than what is ever
+    // taken, and a little more, so that a text frame over its cap is told so.
+    let largest = config
+        .limits
+        .max_text_frame_bytes
+        .saturating_add(defaults::MESSAGE_SLACK_BYTES);
     upgrade
         .read_buffer_size(defaults::SOCKET_BUFFER_BYTES)
         .write_buffer_size(defaults::SOCKET_BUFFER_BYTES)
-        // A reply holds at most a page of messages; a push at most one.
-        .max_write_buffer_size(4 * largest)
+        .max_write_buffer_size(defaults::MAX_WRITE_BUFFER_BYTES)
         .max_message_size(largest)
         .max_frame_size(largest)
         .on_upgrade(move |socket| session::run(state, socket))

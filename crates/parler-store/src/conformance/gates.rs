@@ -116,7 +116,13 @@ pub(super) async fn an_owner_removes_and_bans(s: &mut Story) {
         s.redeem(code, &b).await,
         RedeemOutcome::Joined { .. }
     ));
+    let theirs = s.open("r", &b).await;
     assert_eq!(remove(0, 1, true).await, MemberOutcome::Done);
+    assert_eq!(
+        s.redeem(theirs, &agent(3)).await,
+        RedeemOutcome::Unknown,
+        "its codes end with it"
+    );
     assert_eq!(s.redeem(code, &b).await, RedeemOutcome::Denied);
 }
 

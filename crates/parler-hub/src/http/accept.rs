@@ -1,0 +1,61 @@
+//! Accepts sockets and speaks HTTP on them until they are answered or become WebSockets.
+//!
+//! The number of sockets in this state and the time for a request's head are bounded, so that
+//! connections which say nothing neither pile up nor use up the process's descriptors.
+
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::{ConnectInfo, Request};
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tower::Service as _;
+
+use crate::defaults;
+
+/// Serves a router on a listener, for ever. Dropping it stops accepting; sockets that became
+/// WebSockets live on with their own tasks.
+pub async fn serve(listener: TcpListener, router: Router) -> Infallible {
+    let sockets = Arc::new(Semaphore::new(defaults::MAX_HTTP_SOCKETS));
+    loop {
+        // Who cannot be served now waits in the system's queue. The semaphore is never closed.
+        let place = Arc::clone(&sockets).acquire_owned().await;
+        match (place, listener.accept().await) {
+            (Ok(place), Ok((tcp, peer))) => {
+                tokio::spawn(speak(tcp, peer, router.clone(), place));
+            }
+            (_, Err(error)) => {
+                tracing::warn!(%error, "cannot accept a connection");
+                tokio::time::sleep(defaults::ACCEPT_PAUSE).await;
+            }
+            (Err(_), _) => unreachable!("the semaphore is never closed"),
+        }
+    }
+}
+
+async fn speak(tcp: TcpStream, peer: SocketAddr, router: Router, place: OwnedSemaphorePermit) {
+    // A frame is small and somebody waits for it.
+    let _ = tcp.set_nodelay(true);
+    let keepalive = socket2::TcpKeepalive::new().with_time(defaults::TCP_KEEPALIVE);
+    let _ = socket2::SockRef::from(&tcp).set_tcp_keepalive(&keepalive);
+    let service = service_fn(move |mut request: Request<Incoming>| {
+        request.extensions_mut().insert(ConnectInfo(peer));
+        router.clone().call(request)
+    });
+    let served = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(defaults::HEAD_TIMEOUT)
+        .serve_connection(TokioIo::new(tcp), service)
+        .with_upgrades()
+        .await;
+    if let Err(error) = served {
+        tracing::trace!(%error, %peer, "a socket ended early");
+    }
+    drop(place);
+}
