@@ -23,7 +23,7 @@ use parler_protocol::{
 };
 
 use crate::safe::model::{Frame, INSTRUCTION_CHARS};
-use crate::safe::{self, terminal};
+use crate::safe::{self, model, terminal};
 
 /// How a session's first message begins when its opener gave the context.
 pub const CONTEXT_MARK: &str = "📋 session context";
@@ -66,6 +66,16 @@ pub enum Voice<'a> {
     },
 }
 
+impl Voice<'_> {
+    /// A name or role as it may stand in a line of ours.
+    fn claim(&self, claim: &str) -> String {
+        match self {
+            Voice::Terminal => safe::name(claim),
+            Voice::Model { .. } => model::label(claim),
+        }
+    }
+}
+
 /// The content that a part points to. There is no command yet that fetches it.
 fn content(blob: &str) -> String {
     match BlobId::parse(blob) {
@@ -86,10 +96,10 @@ pub fn mark(state: SigState) -> &'static str {
 
 /// An author with role, short key and signature state, in words of ours.
 #[must_use]
-pub fn author(from: &EndpointRef, state: SigState) -> String {
-    let mut line = safe::name(&from.name);
+pub fn author(from: &EndpointRef, state: SigState, voice: &Voice<'_>) -> String {
+    let mut line = voice.claim(&from.name);
     if let Some(role) = from.role.as_deref().filter(|role| !role.trim().is_empty()) {
-        let _ = write!(line, " ({})", safe::name(role)); // a String takes every write
+        let _ = write!(line, " ({})", voice.claim(role)); // a String takes every write
     }
     let key = safe::token(short_id(&from.id));
     let _ = write!(line, " ·{key} {}", mark(state));
@@ -99,16 +109,16 @@ pub fn author(from: &EndpointRef, state: SigState) -> String {
 /// One message: our line, then its text. For a terminal further lines are indented.
 #[must_use]
 pub fn message(message: &StoredMessage, voice: &Voice<'_>) -> String {
-    let who = author_of(message);
+    let who = author_of(message, voice);
     format!("[{}] {who}: {}", message.seq, body(message, voice))
 }
 
 /// The author of a message as [`author`] says it; a good signature that was given for another room
 /// counts for nothing and is marked as that.
 #[must_use]
-pub fn author_of(message: &StoredMessage) -> String {
+pub fn author_of(message: &StoredMessage, voice: &Voice<'_>) -> String {
     let (state, sig) = check(message);
-    let who = author(&message.from, state);
+    let who = author(&message.from, state, voice);
     match sig {
         Some(sig) if state == SigState::Valid && is_elsewhere(&sig.target, &message.room) => {
             let proved = mark(SigState::Valid);
@@ -142,7 +152,7 @@ enum Piece {
 pub fn body(message: &StoredMessage, voice: &Voice<'_>) -> String {
     let mut pieces = Vec::new();
     for part in &message.parts {
-        describe(part, &mut pieces);
+        describe(part, voice, &mut pieces);
     }
     if pieces.is_empty() {
         return "(nothing in it)".to_owned();
@@ -180,7 +190,7 @@ fn for_model(
     shown.collect::<Vec<_>>().join(" ")
 }
 
-fn describe(part: &Part, pieces: &mut Vec<Piece>) {
+fn describe(part: &Part, voice: &Voice<'_>, pieces: &mut Vec<Piece>) {
     match part {
         Part::Text { text } => pieces.push(Piece::Peer(text.clone())),
         Part::Data { data } => {
@@ -189,7 +199,7 @@ fn describe(part: &Part, pieces: &mut Vec<Piece>) {
         }
         Part::Extension { kind, .. } if kind == SIG_KIND => {}
         Part::Extension { kind, .. } => {
-            let known = describe_handoff(part, pieces)
+            let known = describe_handoff(part, voice, pieces)
                 || describe_bundle(part, pieces)
                 || describe_file(part, pieces)
                 || describe_task(part, pieces);
@@ -200,14 +210,12 @@ fn describe(part: &Part, pieces: &mut Vec<Piece>) {
     }
 }
 
-fn describe_handoff(part: &Part, pieces: &mut Vec<Piece>) -> bool {
+fn describe_handoff(part: &Part, voice: &Voice<'_>, pieces: &mut Vec<Piece>) -> bool {
     let Some(handoff) = HandoffRef::from_part(part) else {
         return false;
     };
-    let to = handoff
-        .to
-        .as_deref()
-        .map_or("anyone".to_owned(), safe::name);
+    let to = handoff.to.as_deref();
+    let to = to.map_or("anyone".to_owned(), |to| voice.claim(to));
     pieces.push(Piece::Ours(format!("🤝 handoff → {to}:")));
     pieces.push(Piece::PeerLine(handoff.next));
     if let Some(summary) = handoff.summary {
@@ -354,7 +362,7 @@ fn banner_item(
     if let Some(bundle) = &handoff.bundle {
         lines.push(format!("bundle: {}", content(bundle)));
     }
-    lines.push(format!("from: {}", author(&message.from, state)));
+    lines.push(format!("from: {}", author(&message.from, state, voice)));
     lines.push(format!(
         "message: {} (seq {}) in room '{}'",
         safe::token(&message.id),

@@ -8,11 +8,15 @@
 /// paragraph separators, interlinear marks and the like.
 #[must_use]
 pub fn is_invisible(c: char) -> bool {
+    // The whole general category Cf, and what shows as nothing or as a blank beside it.
     matches!(c,
-        '\u{00AD}' | '\u{034F}' | '\u{061C}' | '\u{115F}' | '\u{1160}' | '\u{17B4}' | '\u{17B5}'
+        '\u{00AD}' | '\u{034F}' | '\u{0600}'..='\u{0605}' | '\u{061C}' | '\u{06DD}' | '\u{070F}'
+        | '\u{0890}'..='\u{0891}' | '\u{08E2}' | '\u{115F}' | '\u{1160}' | '\u{17B4}' | '\u{17B5}'
         | '\u{180B}'..='\u{180F}' | '\u{200B}'..='\u{200F}' | '\u{2028}'..='\u{202E}'
-        | '\u{2060}'..='\u{206F}' | '\u{3164}' | '\u{FE00}'..='\u{FE0F}' | '\u{FEFF}' | '\u{FFA0}'
-        | '\u{FFF0}'..='\u{FFFB}' | '\u{1D173}'..='\u{1D17A}' | '\u{E0000}'..='\u{E0FFF}')
+        | '\u{2060}'..='\u{206F}' | '\u{2800}' | '\u{3164}' | '\u{FE00}'..='\u{FE0F}' | '\u{FEFF}'
+        | '\u{FFA0}' | '\u{FFF0}'..='\u{FFFB}' | '\u{110BD}' | '\u{110CD}'
+        | '\u{13430}'..='\u{1345F}' | '\u{1BCA0}'..='\u{1BCA3}' | '\u{1D159}'
+        | '\u{1D173}'..='\u{1D17A}' | '\u{E0000}'..='\u{E0FFF}')
 }
 
 /// Whether a character may stand in a name, role or status.
@@ -71,6 +75,43 @@ mod tests {
     fn text_keeps_lines_and_loses_escapes() {
         assert_eq!(text("a\r\n\tb\u{1b}]0;x\u{7}"), "a\n\tb]0;x");
         assert_eq!(text("\u{9b}31m"), "31m");
+    }
+
+    #[test]
+    fn what_formats_or_shows_as_nothing_goes() {
+        for hidden in [
+            '\u{AD}',
+            '\u{600}',
+            '\u{605}',
+            '\u{6DD}',
+            '\u{70F}',
+            '\u{890}',
+            '\u{8E2}',
+            '\u{180E}',
+            '\u{200B}',
+            '\u{202E}',
+            '\u{2064}',
+            '\u{2069}',
+            '\u{2800}',
+            '\u{3164}',
+            '\u{FEFF}',
+            '\u{FFFB}',
+            '\u{110BD}',
+            '\u{110CD}',
+            '\u{13430}',
+            '\u{1345F}',
+            '\u{1BCA0}',
+            '\u{1D159}',
+            '\u{1D17A}',
+            '\u{E0001}',
+            '\u{E007F}',
+        ] {
+            assert!(is_invisible(hidden), "{hidden:?}");
+            assert_eq!(name(&format!("a{hidden}b")), "ab");
+        }
+        for shown in ['a', '\u{627}', '木', '🤝', '\u{905}', '\u{13000}'] {
+            assert!(!is_invisible(shown), "{shown:?}");
+        }
     }
 
     #[test]

@@ -4,35 +4,39 @@
 //! passes through here before it is shown or used. What is safe for one reader is not safe for
 //! another, so each has its own module and nothing is escaped twice.
 
+mod marks;
 pub mod model;
 pub mod path;
 pub mod terminal;
 
+use marks::is_mark;
 use parler_protocol::clean;
 
-/// The longest name that is shown whole, in characters.
-const NAME_CHARS: usize = 64;
+/// The longest name that is shown whole, in characters: a row of a listing that has two of them
+/// and an id stays below two lines of a common terminal.
+const NAME_CHARS: usize = 40;
+/// What stands for a name that has nothing to show.
+const NO_NAME: &str = "(no name)";
 
-/// Marks that our own lines use; a name that carries them could imitate one.
-const OUR_MARKS: &[char] = &[
-    '✓', '✗', '⚠', '·', '🤝', '<', '>', '[', ']', '\'', '`', '—', '…',
-];
+/// Marks that our own lines use and what looks like them; a name that carries them could imitate
+/// one.
+const OUR_MARKS: &str = "✓✔✅☑🗸🗹✗✘✖❌☒⚠⛔·∙•‧⋅・･●⸱ꞏ᛫→⇒➔➜➡⟶⟹…⋯‥—–―🤝🫱🫲✉📋📌📎📦🔑★☆\
+    <>[]{}‹›«»〈〉《》「」【】〔〕［］＜＞❮❯⟨⟩⟦⟧'`\"´‘’‚“”„″′＂＇｀|│┃¦";
 
 /// A display name or role as it may stand in a line of ours: one line, cut, without the marks by
 /// which our lines say what we know.
 #[must_use]
 pub fn name(peer: &str) -> String {
-    let cleaned = clean::name(peer);
+    let cleaned = unpile(&clean::name(peer));
     let kept: String = cleaned
         .chars()
-        .filter(|c| !OUR_MARKS.contains(c))
-        .take(NAME_CHARS)
+        .filter(|c| !OUR_MARKS.contains(*c))
         .collect();
-    let kept = kept.trim();
-    if kept.is_empty() {
-        "(no name)".to_owned()
-    } else {
-        kept.to_owned()
+    let kept = clean::name(&kept);
+    match cut(&kept, NAME_CHARS) {
+        ("", _) => NO_NAME.to_owned(),
+        (_, 0) => kept,
+        (start, _) => format!("{}…", start.trim_end()),
     }
 }
 
@@ -56,28 +60,25 @@ pub fn cut(text: &str, max_chars: usize) -> (&str, usize) {
     }
 }
 
-/// At most this many combining marks in a row are shown: piled up they cover the lines around.
-const MAX_MARKS: usize = 4;
-
-fn is_mark(c: char) -> bool {
-    matches!(c, '\u{0300}'..='\u{036F}' | '\u{0483}'..='\u{0489}' | '\u{0591}'..='\u{05BD}'
-        | '\u{0610}'..='\u{061A}' | '\u{064B}'..='\u{065F}' | '\u{0E31}' | '\u{0E34}'..='\u{0E3A}'
-        | '\u{0E47}'..='\u{0E4E}' | '\u{1AB0}'..='\u{1AFF}' | '\u{1DC0}'..='\u{1DFF}'
-        | '\u{20D0}'..='\u{20FF}' | '\u{FE20}'..='\u{FE2F}')
-}
+/// At most this many combining marks in a row are shown, which is what writing needs: piled up
+/// they cover the lines around.
+const MAX_MARKS: usize = 3;
 
 /// Text without anything invisible or driving, line feeds and tabs kept; CR LF and lone CR count
 /// as line feeds, so that nothing after one is swallowed.
 pub(crate) fn visible(peer: &str) -> String {
     let lines = peer.replace("\r\n", "\n").replace('\r', "\n");
+    unpile(&clean::text(&lines))
+}
+
+/// Leaves out combining marks that are piled up.
+fn unpile(text: &str) -> String {
     let mut marks = 0;
-    clean::text(&lines)
-        .chars()
-        .filter(|&c| {
-            marks = if is_mark(c) { marks + 1 } else { 0 };
-            marks <= MAX_MARKS
-        })
-        .collect()
+    let is_in_line = |&c: &char| {
+        marks = if is_mark(c) { marks + 1 } else { 0 };
+        marks <= MAX_MARKS
+    };
+    text.chars().filter(is_in_line).collect()
 }
 
 #[cfg(test)]
@@ -100,8 +101,21 @@ mod tests {
         ] {
             assert_eq!(name(peer), shown, "{peer:?}");
         }
-        assert_eq!(name(&"x".repeat(500)).chars().count(), NAME_CHARS);
+        assert_eq!(name(&"x".repeat(500)), format!("{}…", "x".repeat(NAME_CHARS)));
     }
+
+    #[test]
+    fn what_looks_like_our_marks_goes_too() {
+        for (peer, shown) in [
+            ("planner \u{2219}QTBSV7 \u{2714}", "planner QTBSV7"),
+            ("a • b → c ⇒ d ☑", "a b c d"),
+            ("idle] ✓ you, …QTBSV7 [working", "idle you, QTBSV7 working"),
+            ("🤝 HANDOFF TO YOU", "HANDOFF TO YOU"),
+            ("x ｜［9］ y", "x ｜9 y"),
+            (&format!("n{}m", "\u{08E4}".repeat(60)), "n\u{08E4}\u{08E4}\u{08E4}m"),
+        ] {
+            assert_eq!(name(peer), shown, "{peer:?}");
+        }    }
 
     #[test]
     fn a_token_is_plain() {
