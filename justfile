@@ -6,7 +6,7 @@ check:
 
 # Two agents pass a turn
 demo:
-    cargo run -q -- demo
+    cargo run -- demo
 
 # A hub in this terminal
 hub *ARGS:
