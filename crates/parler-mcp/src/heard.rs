@@ -17,6 +17,9 @@ use tokio::time::Instant;
 const MAX_HEARD: usize = 512;
 /// How long a model has to act on the line before it is rung for the same thing.
 pub(crate) const LINE_GRACE: Duration = Duration::from_secs(30);
+/// When to try again what could not be rung for: the ledger or the hub was busy, or another session
+/// acts in the room.
+const TRY_AGAIN: Duration = Duration::from_secs(10);
 
 /// Rooms whose reading is remembered; beyond that all are forgotten, which costs a hint too many.
 const MAX_ROOMS: usize = 1024;
@@ -48,8 +51,8 @@ struct Item {
 enum Told {
     /// Nobody was told.
     No,
-    /// A line under an answer spoke of it.
-    Hinted(Instant),
+    /// A line under an answer spoke of it, or it could not be rung for: not before then.
+    NotBefore(Instant),
     /// It was rung for, or must not be.
     Settled,
 }
@@ -147,7 +150,7 @@ impl Heard {
             };
             counts[kind] += 1;
             if item.told == Told::No {
-                item.told = Told::Hinted(now);
+                item.told = Told::NotBefore(now + LINE_GRACE);
             }
             let room = safe::token(&item.message.room);
             if active != Some(item.message.room.as_str()) && !elsewhere.contains(&room) {
@@ -185,7 +188,7 @@ impl Heard {
         let known = self.lock();
         let due = |item: &&Item| match item.told {
             Told::No => true,
-            Told::Hinted(at) => at.elapsed() >= LINE_GRACE,
+            Told::NotBefore(at) => at <= Instant::now(),
             Told::Settled => false,
         };
         known
@@ -196,7 +199,7 @@ impl Heard {
             .map(|item| (Arc::clone(&item.message), item.class))
     }
 
-    /// When the next thing that a line told of is to be rung for; `None` when none is to come.
+    /// When the next thing that has to wait is to be rung for; `None` when none is to come.
     pub(crate) fn next_due(&self) -> Option<Instant> {
         let now = Instant::now();
         let known = self.lock();
@@ -205,7 +208,7 @@ impl Heard {
             .values()
             .filter(|item| item.wakes)
             .filter_map(|item| match item.told {
-                Told::Hinted(at) => Some(at + LINE_GRACE),
+                Told::NotBefore(at) => Some(at),
                 _ => None,
             });
         // What is due already waits for something else than time.
@@ -216,6 +219,13 @@ impl Heard {
     pub(crate) fn settle(&self, seq: i64) {
         if let Some(item) = self.lock().items.get_mut(&seq) {
             item.told = Told::Settled;
+        }
+    }
+
+    /// It could not be rung for now, and is to be tried again.
+    pub(crate) fn try_later(&self, seq: i64) {
+        if let Some(item) = self.lock().items.get_mut(&seq) {
+            item.told = Told::NotBefore(Instant::now() + TRY_AGAIN);
         }
     }
 
@@ -302,6 +312,19 @@ mod tests {
         heard.settle(1);
         assert!(heard.to_ring().is_none());
         assert!(heard.line(None).is_some(), "rung for and still unread");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_could_not_be_rung_for_is_tried_again() {
+        let heard = Heard::default();
+        heard.note(message(1, "auth"), Decision::Wake(Class::Ambient));
+        heard.note(message(2, "auth"), Decision::Wake(Class::Turn));
+        heard.try_later(1);
+        assert_eq!(heard.to_ring().unwrap().0.seq, 2);
+        heard.settle(2);
+        assert!(heard.to_ring().is_none());
+        tokio::time::advance(TRY_AGAIN).await;
+        assert_eq!(heard.to_ring().unwrap().0.seq, 1);
     }
 
     #[test]

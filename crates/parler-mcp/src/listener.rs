@@ -254,9 +254,10 @@ impl<'a> Ear<'a> {
             return;
         }
         while let Some((message, class)) = tools.heard.to_ring() {
-            tools.heard.settle(message.seq);
             if let Some(holder) = tools.consumer.other(&message.room) {
-                tracing::info!(%holder, seq = message.seq, "not rung: another session acts here");
+                tracing::debug!(%holder, seq = message.seq, "not rung: another session acts here");
+                // It may end before it has read this.
+                tools.heard.try_later(message.seq);
                 continue;
             }
             let bell = Bell {
@@ -295,7 +296,7 @@ pub(crate) fn judge(
     })
 }
 
-/// Fires when something that a line told of is to be rung for.
+/// Fires when something that had to wait is to be rung for.
 async fn due(tools: &Tools) {
     match tools.heard.next_due() {
         Some(at) => sleep_until(at).await,

@@ -1,7 +1,8 @@
 //! One ring: asked of the ledger, rung up the ladder of bells, confirmed when the host acts.
 //!
 //! A thing rings once for an identity, across sessions and restarts; an old message that is offered
-//! again never does. What cannot be asked of the ledger is not rung for: better late than twice.
+//! again never does. While the ledger or the hub cannot be asked nothing is rung for, and it is
+//! tried again: better late than twice.
 
 use std::sync::Arc;
 
@@ -12,6 +13,7 @@ use parler_connector::wake::policy::Class;
 use parler_protocol::StoredMessage;
 
 use crate::doorbell_text::doorbell_text;
+use crate::error::ToolError;
 use crate::listener::judge;
 use crate::state::Tools;
 
@@ -27,8 +29,19 @@ pub(crate) struct Bell {
 impl Bell {
     /// Rings, if the thing may still be rung for, and waits for the host to act.
     pub(crate) async fn ring(self) {
-        if self.class == Class::Ambient && !self.still_a_pair().await {
-            return tracing::debug!(seq = self.message.seq, "not rung: others came in");
+        let (heard, seq) = (&self.tools.heard, self.message.seq);
+        if self.class == Class::Ambient {
+            match self.still_a_pair().await {
+                Ok(true) => {}
+                Ok(false) => {
+                    heard.settle(seq);
+                    return tracing::debug!(seq, "not rung: others came in");
+                }
+                Err(error) => {
+                    heard.try_later(seq);
+                    return tracing::debug!(%error, seq, "not rung yet");
+                }
+            }
         }
         match self
             .tools
@@ -36,21 +49,23 @@ impl Bell {
             .submit(&self.message, self.tools.consumer.session())
             .await
         {
-            Ok(Some(Submit::Ring)) => {}
+            Ok(Some(Submit::Ring)) => heard.settle(seq),
             Ok(Some(other)) => {
-                return tracing::debug!(seq = self.message.seq, ?other, "not rung again");
+                heard.settle(seq);
+                return tracing::debug!(seq, ?other, "not rung again");
             }
-            Ok(None) => return self.tools.heard.forget(self.message.seq),
+            Ok(None) => return heard.forget(seq),
             Err(error) => {
-                return tracing::warn!(%error, "not rung: better late than twice");
+                heard.try_later(seq);
+                return tracing::warn!(%error, seq, "not rung yet: better late than twice");
             }
         }
-        let unread = self.tools.heard.beside(self.message.seq);
+        let unread = heard.beside(seq);
         let text = self
             .tools
             .as_me(|me| doorbell_text(&self.message, self.class, me, unread));
         let woken = self.ladder.wake(&text).await;
-        tracing::info!(seq = self.message.seq, ?woken, "rang");
+        tracing::info!(seq, ?woken, "rang");
         if matches!(woken, Woken::Confirmed { .. })
             && let Err(error) = self.tools.ledger.confirm(&self.message).await
         {
@@ -60,20 +75,17 @@ impl Bell {
 
     /// Whether an ordinary message still may ring. It does in a session of two, and how many there
     /// are was asked a moment ago, in which a third one may have come.
-    async fn still_a_pair(&self) -> bool {
+    async fn still_a_pair(&self) -> Result<bool, ToolError> {
         let rooms = self
             .tools
             .agent
             .call(|client| async move { client.rooms().await })
-            .await;
-        let members = rooms.ok().and_then(|rooms| {
-            rooms
-                .into_iter()
-                .find(|room| room.name == self.message.room)
-                .map(|room| room.members)
-        });
-        judge(&self.tools, &self.attention, members, &self.message, false)
-            .wakes()
-            .is_some()
+            .await?;
+        let members = rooms
+            .into_iter()
+            .find(|room| room.name == self.message.room)
+            .map(|room| room.members);
+        let decision = judge(&self.tools, &self.attention, members, &self.message, false);
+        Ok(decision.wakes().is_some())
     }
 }
