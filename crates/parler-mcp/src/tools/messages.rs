@@ -8,7 +8,7 @@ use parler_connector::{Outgoing, Read, safe};
 use parler_protocol::{Dispatch, Part, Pulled, StoredMessage, Target, TypedPart};
 use schemars::JsonSchema;
 use serde::Deserialize;
-use tokio::time::{Instant, MissedTickBehavior, interval};
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
 
 use super::{CallContext, Effect, Reply, Tool, target};
 use crate::args::{read, whole, words};
@@ -19,6 +19,8 @@ use crate::state::Tools;
 
 /// The longest wait of one call: below the 50 s that a call may be held.
 pub(crate) const MAX_WAIT: Duration = Duration::from_secs(45);
+/// How often a session that only looks on asks again while its own messages are unread.
+const LOOK_AGAIN: Duration = Duration::from_secs(2);
 /// How often a wait says that it goes on.
 const PROGRESS_EVERY: Duration = Duration::from_secs(10);
 /// Messages of one reading when the caller says nothing.
@@ -194,11 +196,13 @@ async fn listen(
     let deadline = cx.started + wait;
     let mut passed = 0;
     loop {
-        let batch = tools.unread(room, limit).await?;
-        if batch.by_others(&tools.agent.id()).next().is_some() {
+        let mut batch = tools.unread(room, limit).await?;
+        let others = batch.by_others(&tools.agent.id()).next().is_some();
+        let looks_on = batch.last().is_some() && tools.consumer.other(room).is_some();
+        if others || (looks_on && read_past_own(tools, &mut batch, limit).await?) {
             return Ok(Some(batch));
         }
-        if batch.end() > passed && batch.last().is_some() {
+        if !looks_on && batch.end() > passed && batch.last().is_some() {
             // Only what this agent wrote itself: nothing to show, and nothing to wait behind.
             passed = batch.end();
             batch.consume().await;
@@ -209,9 +213,38 @@ async fn listen(
         if left.is_zero() || cx.closing.is_cancelled() {
             return Ok(None);
         }
-        if !arrives(tools, room, left, wait, cx).await? {
+        if looks_on {
+            // A wait for what is unread would end at once, every time.
+            if !pauses(tools, left.min(LOOK_AGAIN), cx).await {
+                return Ok(None);
+            }
+        } else if !arrives(tools, room, left, wait, cx).await? {
             return Ok(None);
         }
+    }
+}
+
+/// Reads on from the end of a batch in which there are only own messages, which another session
+/// will mark as read; whether something by others is there.
+async fn read_past_own(tools: &Tools, batch: &mut Batch, limit: u32) -> Result<bool, ToolError> {
+    let client = tools.agent.client().await?;
+    let me = tools.agent.id();
+    while let Some(seq) = batch.last() {
+        let read = Read::Since { seq, limit };
+        batch.pulled = client.pull(&batch.pulled.room, read).await?;
+        if batch.by_others(&me).next().is_some() {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Waits that long as a call that waits does; whether to go on.
+async fn pauses(tools: &Tools, pause: Duration, cx: &CallContext) -> bool {
+    let _wait = tools.activity.wait();
+    tokio::select! {
+        () = sleep(pause) => true,
+        () = cx.closing.cancelled() => false,
     }
 }
 
