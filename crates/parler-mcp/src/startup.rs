@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use parler_connector::{Outgoing, Redeemed, safe};
+use parler_connector::{Redeemed, safe};
 use tokio::time::{Instant, sleep};
 
 use crate::error::ToolError;
@@ -62,13 +62,6 @@ async fn try_join(tools: &Tools, key: &str) -> Result<String, ToolError> {
         sleep(PAUSE).await;
     };
     tools.enter(&room);
-    if before.is_ok_and(|rooms| rooms.iter().any(|known| known.name == room)) {
-        // Started again: nobody arrives who was there.
-        return Ok(room);
-    }
-    let arrived = format!("{} joined the session", tools.agent.name());
-    if let Err(error) = tools.send(Outgoing::text(&room, arrived)).await {
-        tracing::debug!(%error, "nobody was told of the arrival");
-    }
+    crate::tools::arrive(tools, &room, &before.unwrap_or_default()).await;
     Ok(room)
 }

@@ -20,7 +20,7 @@ mod rooms;
 mod sessions;
 mod target;
 
-pub(crate) use sessions::code_of;
+pub(crate) use sessions::{arrive, code_of};
 
 /// All tools, in the order in which they are listed.
 pub(crate) const TOOLS: &[Tool] = &[

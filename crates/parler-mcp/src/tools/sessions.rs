@@ -6,8 +6,8 @@ use parler_connector::config::new_name;
 use parler_connector::render::CONTEXT_MARK;
 use parler_connector::{Outgoing, Redeemed, safe};
 use parler_protocol::{
-    ClientFrame, Invite, Invited, Joined, MintWatch, RoomKind, RoomOp, ServerFrame, clean, limits,
-    links,
+    ClientFrame, Invite, Invited, Joined, MintWatch, RoomInfo, RoomKind, RoomOp, ServerFrame,
+    clean, limits, links,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -248,6 +248,10 @@ pub(crate) async fn join(
     let wait = args
         .wait_secs
         .map(|secs| Duration::from_secs(secs).min(super::messages::MAX_WAIT));
+    let before = tools
+        .agent
+        .call(|client| async move { client.rooms().await })
+        .await?;
     let room = match redeem(tools, &code, wait, cx).await? {
         Redeemed::Joined(Joined {
             room,
@@ -270,10 +274,7 @@ pub(crate) async fn join(
     };
     let backlog = backlog::read(tools, &room).await?;
     tools.enter(&room);
-    let arrived = format!("{} joined the session", tools.agent.name());
-    if let Err(error) = tools.send(Outgoing::text(&room, arrived)).await {
-        tracing::debug!(%error, "nobody was told of the arrival");
-    }
+    arrive(tools, &room, &before).await;
     let members = super::target::members(tools, &room)
         .await
         .map_or(0, |members| members.len());
@@ -292,6 +293,17 @@ pub(crate) async fn join(
         body,
         batch: Some(backlog.into_batch()),
     })
+}
+
+/// Tells the others who came, unless it was a member already, by the rooms it was in before.
+pub(crate) async fn arrive(tools: &Tools, room: &str, before: &[RoomInfo]) {
+    if before.iter().any(|known| known.name == room) {
+        return;
+    }
+    let arrived = format!("{} joined the session", tools.agent.name());
+    if let Err(error) = tools.send(Outgoing::text(room, arrived)).await {
+        tracing::debug!(%error, "nobody was told of the arrival");
+    }
 }
 
 /// The code of a key for this hub.
