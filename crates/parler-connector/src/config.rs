@@ -81,6 +81,9 @@ pub enum RoomAttention {
 pub struct Config {
     /// The hub that the user chose, in any spelling; absent: the local one.
     pub hub_url: Option<String>,
+    /// Nobody chose that hub: a pasted session key named it. No secret of the environment is for
+    /// it. See [`Config::set_hub`].
+    pub hub_carried: bool,
     /// The agent's id.
     pub id: AgentId,
     seed: SecretString,
@@ -110,6 +113,8 @@ impl fmt::Debug for Config {
 struct ConfigFile {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     hub_url: Option<String>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    hub_carried: bool,
     id: String,
     #[serde(with = "seed_text")]
     seed: Zeroizing<String>,
@@ -267,6 +272,7 @@ impl Config {
         }
         Ok(Some(Self {
             hub_url: file.hub_url.filter(|url| !url.trim().is_empty()),
+            hub_carried: file.hub_carried,
             id: keys.id().clone(),
             seed: SecretString::from(file.seed.as_str()),
             name: file.name,
@@ -302,6 +308,7 @@ impl Config {
         };
         let fresh = Self {
             hub_url: None,
+            hub_carried: false,
             id: keys.id().clone(),
             seed: SecretString::from(keys.seed_text().as_str()),
             name,
@@ -362,6 +369,12 @@ impl Config {
         Ok(keyfile::replace(&path_in(home), &self.text())?)
     }
 
+    /// Names the hub: the user's choice, or (`carried`) what a pasted key named.
+    pub fn set_hub(&mut self, url: &str, carried: bool) {
+        self.hub_url = Some(url.to_owned());
+        self.hub_carried = carried;
+    }
+
     /// The key pair.
     ///
     /// # Errors
@@ -374,6 +387,7 @@ impl Config {
         let attention = self.attention.clone();
         let file = ConfigFile {
             hub_url: self.hub_url.clone(),
+            hub_carried: self.hub_carried && self.hub_url.is_some(),
             id: self.id.to_string(),
             seed: Zeroizing::new(self.seed.expose_secret().to_owned()),
             name: self.name.clone(),

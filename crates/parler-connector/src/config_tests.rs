@@ -216,7 +216,30 @@ fn named(url: &str, from: &str) -> HubChoice {
     HubChoice::Named {
         url: url.into(),
         from: from.into(),
+        carried: false,
     }
+}
+
+#[test]
+fn a_hub_that_a_key_brought_stays_one_until_somebody_names_it() {
+    let world = World::new();
+    Config::load_or_mint(world.base(), Some("a"), None).unwrap();
+    Config::update(world.base(), |c| c.set_hub("wss://keyed", true)).unwrap();
+    let carried = |env: &[(&str, &str)], flags: &Flags| match run(&world, env, flags).hub {
+        HubChoice::Named { carried, .. } => carried,
+        HubChoice::Local => panic!("it is named"),
+    };
+    let none = Flags::default();
+    assert!(carried(&[], &none));
+    assert!(carried(&[("CLAUDE_CODE_SESSION_ID", "s")], &none), "a slot");
+    assert!(!carried(&[("PARLER_HUB", "wss://keyed")], &none));
+    let flags = Flags {
+        hub: Some("wss://keyed".into()),
+        ..Flags::default()
+    };
+    assert!(!carried(&[], &flags));
+    Config::update(world.base(), |c| c.set_hub("wss://keyed", false)).unwrap();
+    assert!(!carried(&[], &none));
 }
 
 #[test]
@@ -308,7 +331,7 @@ fn a_slot_inherits_the_hub_of_its_parent_and_nothing_else() {
     assert_eq!(minted, Minted::Yes);
     assert_ne!(config.id, parent.id);
     let effective = effective(&config, &cx, &identity, &Flags::default()).unwrap();
-    assert!(matches!(&effective.hub, HubChoice::Named { url, from }
+    assert!(matches!(&effective.hub, HubChoice::Named { url, from, .. }
         if url == "wss://team" && from.ends_with("config.json")));
     assert_ne!(effective.name, "parent");
     assert_eq!(effective.role, None);

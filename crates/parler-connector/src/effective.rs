@@ -25,6 +25,8 @@ pub enum HubChoice {
         url: String,
         /// `--hub`, `PARLER_HUB`, `config`, or the file that it is inherited from.
         from: String,
+        /// Only a pasted session key named it, once: it gets no secret from the environment.
+        carried: bool,
     },
     /// Nobody named one: the local hub, started on demand.
     Local,
@@ -72,7 +74,7 @@ pub fn effective(
         }
     };
     let hub = hub_choice(config, cx, identity, flags);
-    if let HubChoice::Named { url, from } = &hub
+    if let HubChoice::Named { url, from, .. } = &hub
         && (flags.hub.is_some() || cx.var("PARLER_HUB").is_some())
     {
         differs("hub", from, url, config.hub_url.as_deref().unwrap_or(""));
@@ -120,10 +122,12 @@ fn shown_name(config: &Config) -> String {
 }
 
 fn hub_choice(config: &Config, cx: &Context, identity: &Identity, flags: &Flags) -> HubChoice {
-    let named = |url: &str, from: &str| HubChoice::Named {
+    let kept = |url: &str, from: &str, carried| HubChoice::Named {
         url: url.trim().to_owned(),
         from: from.to_owned(),
+        carried,
     };
+    let named = |url, from| kept(url, from, false);
     let given = |url: &&str| !url.trim().is_empty();
     if let Some(url) = flags.hub.as_deref().filter(given) {
         return named(url, "--hub");
@@ -132,25 +136,29 @@ fn hub_choice(config: &Config, cx: &Context, identity: &Identity, flags: &Flags)
         return named(url, "PARLER_HUB");
     }
     if let Some(url) = &config.hub_url {
-        return named(url, "config");
+        return kept(url, "config", config.hub_carried);
     }
     let inherited = identity.parent.as_deref().and_then(|parent| {
         let path = path_in(parent);
         Some((hub_in(&path)?, path))
     });
     match inherited {
-        Some((url, path)) => named(&url, &path.display().to_string()),
+        Some(((url, carried), path)) => kept(&url, &path.display().to_string(), carried),
         None => HubChoice::Local,
     }
 }
 
-/// The hub that a config file names; the rest of it, the seed above all, is not looked at.
-fn hub_in(path: &Path) -> Option<String> {
+/// The hub that a config file names, and whether a key brought it; the rest of it, the seed above
+/// all, is not looked at.
+fn hub_in(path: &Path) -> Option<(String, bool)> {
     #[derive(Deserialize)]
     struct OnlyHub {
         hub_url: Option<String>,
+        #[serde(default)]
+        hub_carried: bool,
     }
     let bytes = Zeroizing::new(keyfile::read(path).ok()??);
     let file: OnlyHub = serde_json::from_slice(&bytes).ok()?;
-    file.hub_url.filter(|url| !url.trim().is_empty())
+    let url = file.hub_url.filter(|url| !url.trim().is_empty())?;
+    Some((url, file.hub_carried))
 }

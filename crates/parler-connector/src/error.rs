@@ -82,6 +82,18 @@ pub enum ClientError {
         /// The hub.
         url: String,
     },
+    /// The hub passes on the challenge of another hub that this agent knows, to be let in there as
+    /// this agent. Nothing was signed.
+    #[error(
+        "authentication failed: the hub at {url} passes on another hub's login, that of {other}; \
+         nothing was signed"
+    )]
+    AnothersLogin {
+        /// The hub.
+        url: String,
+        /// The hub whose login it is.
+        other: String,
+    },
     /// The hub wants a join secret and took none, or refused the one it got.
     #[error("authentication failed: {message}")]
     SecretRefused {
@@ -187,6 +199,7 @@ impl ClientError {
         matches!(
             self,
             ClientError::BadChallenge { .. }
+                | ClientError::AnothersLogin { .. }
                 | ClientError::SecretRefused { .. }
                 | ClientError::AuthenticationFailed { .. }
                 | ClientError::WrongHub { .. }
@@ -224,6 +237,10 @@ impl ClientError {
                  the old key that is stored for it"
             }
             ClientError::BadChallenge { .. } => "do not use this hub; it is broken or hostile",
+            ClientError::AnothersLogin { .. } => {
+                "do not use this hub; if both are one hub, use the address that you know it by; \
+                 a hub behind a proxy must be told its own address (parler hub --url)"
+            }
             ClientError::SecretRefused { sent: false, .. } => {
                 "set PARLER_JOIN_SECRET to the hub's join secret"
             }

@@ -52,6 +52,7 @@ mod owner;
 pub mod platform;
 mod reconnect;
 pub mod registry;
+mod relay;
 pub mod render;
 mod rule;
 pub mod safe;

@@ -3,7 +3,9 @@
 //! The hub itself writes the files (`hub.port`, `hub.secret`, `hub.key`); this module only reads
 //! them, and starts nothing. The secret of the local hub goes to its address however that was
 //! spelled, and only together with the hub's key: the client lets the hub prove that key first, so
-//! that a stranger on the port gets nothing. A join secret from the environment goes to the hub
+//! that a stranger on the port gets nothing. Whatever the spelling was, what is dialled is the one
+//! address that the hub binds: on `[::1]`, and wherever `localhost` leads, anybody on this machine
+//! may listen and pass the hub's own proof on. A join secret from the environment goes to the hub
 //! that was configured and to no other, whatever a pasted session key names.
 
 use std::path::{Path, PathBuf};
@@ -101,14 +103,10 @@ impl LocalHub {
     /// What a client needs to dial it.
     #[must_use]
     pub fn endpoint(&self) -> Endpoint {
-        self.endpoint_as(&self.url())
-    }
-
-    fn endpoint_as(&self, url: &str) -> Endpoint {
         Endpoint {
-            url: url.to_owned(),
             secret: Some(self.secret.clone()),
             hub_key: Some(self.key.clone()),
+            ..Endpoint::new(self.url())
         }
     }
 }
@@ -116,8 +114,8 @@ impl LocalHub {
 /// What a client needs to dial `url`, which may be another hub than the `configured` one: a pasted
 /// session key names its own.
 ///
-/// The local hub gets its own secret. Any other hub gets `PARLER_JOIN_SECRET`, and only when it is
-/// the configured one.
+/// The local hub gets its own secret, at the address that it binds. Any other hub gets
+/// `PARLER_JOIN_SECRET`, and only when it is the configured one and more than a key named it.
 #[must_use]
 pub fn endpoint_for(
     cx: &Context,
@@ -126,16 +124,14 @@ pub fn endpoint_for(
     url: &str,
 ) -> Endpoint {
     if let Some(local) = local.filter(|local| local.is_at(url)) {
-        return local.endpoint_as(url);
+        return local.endpoint();
     }
-    let meant = matches!(configured, HubChoice::Named { url: named, .. } if same_hub(named, url));
+    let meant = matches!(configured, HubChoice::Named { url: named, carried: false, .. }
+        if same_hub(named, url));
+    let secret = cx.var("PARLER_JOIN_SECRET").filter(|_| meant);
     Endpoint {
-        url: url.to_owned(),
-        secret: cx
-            .var("PARLER_JOIN_SECRET")
-            .filter(|_| meant)
-            .map(SecretString::from),
-        hub_key: None,
+        secret: secret.map(SecretString::from),
+        ..Endpoint::new(url)
     }
 }
 
@@ -161,6 +157,7 @@ mod tests {
         HubChoice::Named {
             url: url.into(),
             from: "config".into(),
+            carried: false,
         }
     }
 
@@ -194,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn the_local_secret_goes_to_the_local_hub_however_it_is_spelled() {
+    fn the_local_secret_goes_to_the_address_that_the_hub_binds_however_it_is_spelled() {
         let world = World::new();
         start(&world);
         let hub = LocalHub::read(world.base()).unwrap();
@@ -203,11 +200,12 @@ mod tests {
             "ws://127.0.0.1:7071/ws",
             "localhost:7071",
             "parler://[::1]:7071/",
+            "wss://LOCALHOST:7071",
         ] {
             let endpoint = endpoint_for(&cx, hub.as_ref(), &named("wss://elsewhere"), url);
             assert_eq!(secret(&endpoint), Some("s3cret"), "{url}");
             assert!(endpoint.hub_key.is_some());
-            assert_eq!(endpoint.url, url);
+            assert_eq!(endpoint.url, "parler://127.0.0.1:7071", "{url}");
         }
         for url in [
             "ws://127.0.0.1:7070",
@@ -232,6 +230,13 @@ mod tests {
         assert_eq!(to("https://HUB.example/").as_deref(), Some("team"));
         assert_eq!(to("wss://evil.example"), None);
         assert_eq!(to("wss://hub.example.evil"), None);
+        let keyed = HubChoice::Named {
+            url: "wss://keyed.example".into(),
+            from: "config".into(),
+            carried: true,
+        };
+        let endpoint = endpoint_for(&cx, None, &keyed, "wss://keyed.example");
+        assert_eq!(secret(&endpoint), None, "only a key named it");
     }
 
     #[test]

@@ -2,7 +2,8 @@
 //!
 //! 1. The client says `hello` without proof; where the hub's key is known, with a random
 //!    `hubNonce`.
-//! 2. The hub answers with a challenge. Its shape is checked: nothing else is ever signed.
+//! 2. The hub answers with a challenge. Its shape is checked: nothing else is ever signed. Nor is
+//!    that of another hub that this agent knows.
 //! 3. Where the hub's key is known, the challenge must bear that key's signature over the
 //!    `hubNonce` and the challenge. Until then nothing secret leaves.
 //! 4. The client says `hello` again, with its signature over the challenge and with the join
@@ -22,6 +23,7 @@ use tokio::time::Instant;
 
 use crate::error::{ClientError, words};
 use crate::link::{Answer, Broken, Link, Request, refused};
+use crate::relay::relayed_from;
 use crate::shared::Shared;
 use crate::transport::Ending;
 
@@ -94,6 +96,13 @@ fn check(
 ) -> Result<(), ClientError> {
     if !is_challenge(&challenge.nonce) {
         return Err(bad_challenge(shared));
+    }
+    let endpoint = &shared.options.endpoint;
+    if let Some(other) = relayed_from(&challenge.nonce, &endpoint.url, &endpoint.known_hubs) {
+        return Err(ClientError::AnothersLogin {
+            url: shared.shown_url.clone(),
+            other: words(other),
+        });
     }
     let Some((hub_key, hub_nonce)) = proof_of else {
         return Ok(());

@@ -25,6 +25,9 @@ pub struct Endpoint {
     /// Id of the hub's own key. With it the hub must prove that key before anything secret is
     /// sent and before the login goes on; otherwise [`crate::ClientError::WrongHub`].
     pub hub_key: Option<String>,
+    /// Addresses of the other hubs that this agent knows, in any spelling. A login that a hub
+    /// passes on from one of them is not signed: [`crate::ClientError::AnothersLogin`].
+    pub known_hubs: Vec<String>,
 }
 
 impl Endpoint {
@@ -34,6 +37,7 @@ impl Endpoint {
             url: url.into(),
             secret: None,
             hub_key: None,
+            known_hubs: Vec::new(),
         }
     }
 }

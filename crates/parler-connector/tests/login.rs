@@ -101,6 +101,23 @@ async fn a_client_dials_only_when_it_is_used() {
 }
 
 #[tokio::test]
+async fn a_login_to_another_hub_that_this_agent_knows_is_not_signed() {
+    // The name of the hub at parler://127.0.0.1:7071.
+    let nonce = "parler-auth:v1:4fe7346c54d8:1760000060000:x";
+    let challenge = json!({"type":"challenge","nonce":nonce});
+    let hub = hub_that_challenges_with(challenge).await;
+    let mut options = with_secret(&hub.url());
+    options.endpoint.known_hubs = vec![hub.url(), "ws://localhost:7071/ws".into()];
+    let refused = Client::connect(options).await.unwrap_err();
+    assert!(
+        matches!(&refused, ClientError::AnothersLogin { other, .. } if other.contains("7071")),
+        "{refused:?}"
+    );
+    assert!(refused.is_authentication() && !refused.retryable());
+    gave_nothing_away(&hub);
+}
+
+#[tokio::test]
 async fn nothing_but_a_challenge_is_signed() {
     let card = r#"{"id":"UAB2CB576PHBBPQ5ODORRZ2LYCMWPZGWGCN2KDK7DXOIMZASKUY3RLKK"}"#;
     let forged =

@@ -2,7 +2,7 @@
 //!
 //! Flag, `PARLER_HUB`, configuration, local hub, in this order. A join secret goes only to the hub
 //! that it is set for: the one that flag, environment or configuration names. A hub that only a
-//! pasted key names never gets it. The secret of the identity's MCP server goes to that server's
+//! pasted key names never gets it, however long it has been used. The secret of the identity's MCP server goes to that server's
 //! hub alone.
 
 use parler_connector::config::HubChoice;
@@ -45,11 +45,11 @@ pub fn place(app: &App, agent: &Agent, carried: Option<&str>) -> Place {
         None => (active, "the active session lives there"),
     };
     let own = match &agent.effective.hub {
-        HubChoice::Named { url, from } => Place {
+        HubChoice::Named { url, from, carried } => Place {
             local: local.is_at(url),
             url: Some(url.clone()),
             why: from.clone(),
-            carried: false,
+            carried: *carried,
         },
         HubChoice::Local => Place {
             local: true,
@@ -99,7 +99,6 @@ pub async fn endpoint(app: &App, agent: &Agent, place: &Place) -> CliResult<Endp
 
 /// The way to a hub as it is known now; starts nothing. `local` is the local hub, where that is it.
 pub fn endpoint_to(app: &App, agent: &Agent, place: &Place, local: Option<&Known>) -> Endpoint {
-    // Keys and links say the address as this agent has it.
     let url = place
         .url
         .clone()
@@ -110,7 +109,28 @@ pub fn endpoint_to(app: &App, agent: &Agent, place: &Place, local: Option<&Known
         let live = agent.live.as_ref();
         endpoint.secret = live.and_then(|live| live.secret_at(&url));
     }
+    endpoint.known_hubs = known_hubs(app, agent);
     endpoint
+}
+
+/// The hubs that this agent has to do with: no other hub may have it sign a login to one of them.
+pub fn known_hubs(app: &App, agent: &Agent) -> Vec<String> {
+    let chosen = match &agent.effective.hub {
+        HubChoice::Named { url, .. } => Some(url.clone()),
+        HubChoice::Local => None,
+    };
+    let live = agent.live.as_ref();
+    [
+        chosen,
+        agent.config.hub_url.clone(),
+        app.cx.var("PARLER_HUB").map(str::to_owned),
+        LocalHub::of(&agent.identity.base).url(),
+        live.and_then(|live| live.hub.clone()),
+        agent.active_hub(),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
 }
 
 /// Whether others on the way can read what goes there.

@@ -160,7 +160,9 @@ impl From<ClientError> for CliError {
             ClientError::Refused { code, .. } => kind_of(code.as_ref()),
             e if e.is_outage() => Kind::Unreachable,
             ClientError::NotAHub { .. } | ClientError::WrongHub { .. } => Kind::Unreachable,
-            ClientError::BadChallenge { .. } => Kind::Unreachable,
+            ClientError::BadChallenge { .. } | ClientError::AnothersLogin { .. } => {
+                Kind::Unreachable
+            }
             e if e.is_authentication() => Kind::Refused,
             ClientError::Expelled { .. } | ClientError::TooLarge { .. } => Kind::Refused,
             _ => Kind::Internal,

@@ -69,8 +69,12 @@ impl Live {
             role: var("PARLER_ROLE"),
             join_secret: var("PARLER_JOIN_SECRET").map(SecretString::from),
             secret_for: match hub {
-                HubChoice::Named { url, .. } => Some(url.clone()),
-                HubChoice::Local => None,
+                HubChoice::Named {
+                    url,
+                    carried: false,
+                    ..
+                } => Some(url.clone()),
+                HubChoice::Named { .. } | HubChoice::Local => None,
             },
             configured: (config.name.clone(), config.role.clone()),
         }

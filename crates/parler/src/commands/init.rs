@@ -61,7 +61,7 @@ pub fn run(app: &App, args: Args) -> CliResult {
             config.role = Some(clean::name(role)).filter(|role| !role.is_empty());
         }
         if let Some(hub) = hub {
-            config.hub_url = Some(hub.to_owned());
+            config.set_hub(hub, false);
         }
     })?;
     debug_assert_eq!(before.id, config.id);
