@@ -116,6 +116,19 @@ impl Heard {
             .retain(|at, item| *at > seq || item.message.room != room);
     }
 
+    /// The hub's log of that room was set back: what was known of it is about other messages.
+    pub(crate) fn set_back(&self, room: &str) {
+        let mut known = self.lock();
+        known.read.remove(room);
+        known.showing.remove(room);
+        known.items.retain(|_, item| item.message.room != room);
+    }
+
+    /// Whether a room was set back whose log ends there: it was read further.
+    pub(crate) fn beyond(&self, room: &str, end: i64) -> bool {
+        self.lock().read.get(room).is_some_and(|to| *to > end)
+    }
+
     /// Only what is at or after `first` is still unread in that room; nothing for `None`.
     pub(crate) fn unread_from(&self, room: &str, first: Option<i64>) {
         let gone = |at: i64| first.is_none_or(|first| at < first);
@@ -352,6 +365,18 @@ mod tests {
         assert!(heard.to_ring().is_none(), "held back");
         heard.note(message(7, "auth"), Decision::Wake(Class::Ambient));
         assert_eq!(heard.to_ring().unwrap().0.seq, 7);
+    }
+
+    #[test]
+    fn a_room_that_was_set_back_is_listened_to_again() {
+        let heard = Heard::default();
+        heard.read("auth", 5);
+        assert!(heard.beyond("auth", 3) && !heard.beyond("auth", 5));
+        heard.note(message(3, "auth"), Decision::Wake(Class::Turn));
+        assert!(heard.to_ring().is_none());
+        heard.set_back("auth");
+        heard.note(message(3, "auth"), Decision::Wake(Class::Turn));
+        assert_eq!(heard.to_ring().unwrap().0.seq, 3);
     }
 
     #[test]

@@ -5,6 +5,8 @@
 //!    the batch then commits and lets go of the lock. A batch that is dropped consumed nothing.
 //! 3. When the commit fails (the hub went away in between) the messages were seen all the same:
 //!    the next read makes up for it first.
+//! 4. When the hub calls unread what it took as read before, its log was set back (an old copy, an
+//!    empty database): what is known of it is forgotten, or nothing would be committed any more.
 //!
 //! Renders nothing, waits for nothing, knows no host.
 
@@ -29,6 +31,19 @@ impl Reader {
     fn owes(&self) -> bool {
         self.shown > self.committed
     }
+
+    /// Whether the hub's log was set back, by what it calls unread. Starts anew from there then.
+    fn set_back_by(&mut self, page: &Pulled) -> bool {
+        let Some(first) = page.messages.iter().map(|message| message.seq).min() else {
+            return false;
+        };
+        let set_back = first <= self.committed;
+        if set_back {
+            self.shown = first.saturating_sub(1);
+            self.committed = self.shown;
+        }
+        set_back
+    }
 }
 
 /// All readers of this process.
@@ -43,6 +58,8 @@ pub(crate) struct Batch {
     client: Client,
     /// What there is to show, own messages included.
     pub(crate) pulled: Pulled,
+    /// The hub's log was set back since the last reading.
+    pub(crate) set_back: bool,
 }
 
 impl Inbox {
@@ -65,10 +82,12 @@ impl Inbox {
             reader.committed = seq;
         }
         let pulled = client.pull(room, Read::Unread { limit }).await?;
+        let set_back = reader.set_back_by(&pulled);
         Ok(Batch {
             reader,
             client: client.clone(),
             pulled,
+            set_back,
         })
     }
 
@@ -171,6 +190,30 @@ mod tests {
         let batch = inbox.unread(&webdev, "auth", 10).await.unwrap();
         let shown: Vec<_> = batch.pulled.messages.iter().map(|m| &m.parts[0]).collect();
         assert_eq!(shown, [&Part::text("two")]);
+    }
+
+    #[tokio::test]
+    async fn a_hub_that_was_set_back_is_read_and_told_again() {
+        let hub = TestHub::start().await;
+        let client = |n, name: &str| {
+            Client::new(ClientOptions::new(Endpoint::new(hub.url()), keys(n), name))
+        };
+        let (planner, webdev) = (client(1, "planner"), client(2, "webdev"));
+        let invited = planner.invite(channel("auth")).await.unwrap();
+        webdev.redeem(&invited.code).await.unwrap();
+        planner.send(Outgoing::text("auth", "one")).await.unwrap();
+        let inbox = Inbox::default();
+        // As after a restore: this process read further than the hub knows.
+        *inbox.reader("auth").try_lock().unwrap() = Reader {
+            shown: 100,
+            committed: 100,
+        };
+        let batch = inbox.unread(&webdev, "auth", 10).await.unwrap();
+        assert!(batch.set_back);
+        batch.consume().await;
+        let batch = inbox.unread(&webdev, "auth", 10).await.unwrap();
+        assert_eq!(batch.last(), None, "the hub knows that it was read");
+        assert!(!batch.set_back);
     }
 
     #[test]

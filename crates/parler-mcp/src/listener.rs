@@ -197,7 +197,13 @@ impl<'a> Ear<'a> {
             let first = self.first_unread(&room).await?;
             let unread = Unread { by_others, first };
             if self.unread.get(&room) != Some(&unread) {
-                self.look_into(&room).await?;
+                let end = self.look_into(&room).await?;
+                let heard = &self.listener.tools.heard;
+                if end.is_some_and(|end| heard.beyond(&room, end)) {
+                    // A log only grows, unless the hub was restored.
+                    heard.set_back(&room);
+                    self.look_into(&room).await?;
+                }
                 self.unread.insert(room, unread);
             }
         }
@@ -209,14 +215,17 @@ impl<'a> Ear<'a> {
         Ok(page.messages.into_iter().next().map(|message| message.id))
     }
 
-    async fn look_into(&mut self, room: &str) -> Result<(), ClientError> {
+    /// Notes what is unread in a room. Where its log ends, if it was read to there.
+    async fn look_into(&mut self, room: &str) -> Result<Option<i64>, ClientError> {
         let mut page = self.client.pull(room, Read::Unread { limit: PAGE }).await?;
         let first = page.messages.first().map(|message| message.seq);
         self.listener.tools.heard.unread_from(room, first);
+        let mut end = None;
         for _ in 0..MAX_PAGES {
             let Some(last) = page.messages.last().map(|message| message.seq) else {
-                break;
+                return Ok(end);
             };
+            end = Some(last);
             self.note_all(page);
             let next = Read::Since {
                 seq: last,
@@ -224,7 +233,7 @@ impl<'a> Ear<'a> {
             };
             page = self.client.pull(room, next).await?;
         }
-        Ok(())
+        Ok(None)
     }
 
     fn note_all(&self, page: Pulled) {

@@ -132,6 +132,9 @@ impl Tools {
 
     /// The answer was written: what it showed counts as read.
     pub(crate) async fn written(&self, batch: Batch) {
+        if batch.set_back {
+            self.heard.set_back(&batch.pulled.room);
+        }
         self.heard.read(&batch.pulled.room, batch.end());
         if let Some(holder) = self.consumer.other(&batch.pulled.room) {
             tracing::info!(%holder, "shown only: another session reads this room");
