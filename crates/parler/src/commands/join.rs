@@ -162,7 +162,7 @@ fn keep_hub(agent: &Agent, hub: &Place, joined: &Joined) -> CliResult {
         (elsewhere, agent.minted, &agent.effective.hub)
     {
         Config::update(&agent.identity.home, |config| {
-            config.hub_url = Some(url.to_owned())
+            config.set_hub(url, true);
         })?;
     }
     if joined.kind == RoomKind::Channel {

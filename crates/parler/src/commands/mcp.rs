@@ -78,8 +78,9 @@ fn locate(app: &App, agent: &Agent, place: Place) -> CliResult<Locate> {
             Box::pin(async move { Ok(endpoint) })
         }));
     }
+    let known = connect_hub::known_hubs(app, agent);
     Ok(Arc::new(move || {
-        let (local, url) = (local.clone(), place.url.clone());
+        let (local, known) = (local.clone(), known.clone());
         Box::pin(async move {
             let started = tokio::task::spawn_blocking(move || local.ensure()).await;
             let found = started
@@ -88,9 +89,9 @@ fn locate(app: &App, agent: &Agent, place: Place) -> CliResult<Locate> {
                     Some(hint) => format!("{} ({hint})", e.message),
                     None => e.message,
                 })?;
-            let endpoint = found.endpoint();
-            let url = url.unwrap_or_else(|| endpoint.url.clone());
-            Ok(Endpoint { url, ..endpoint })
+            let mut endpoint = found.endpoint();
+            endpoint.known_hubs = known;
+            Ok(endpoint)
         })
     }))
 }
