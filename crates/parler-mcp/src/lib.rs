@@ -14,6 +14,7 @@ mod activity;
 mod agent;
 mod args;
 mod backlog;
+mod card;
 mod consumer;
 mod delivery;
 mod doorbell_text;
@@ -49,6 +50,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 pub use agent::Locate;
+pub use card::Card;
 pub use error::McpError;
 
 use activity::Activity;
@@ -112,6 +114,8 @@ pub struct McpOptions {
     pub locate: Option<Locate>,
     /// Told who the host is.
     pub on_host: Option<OnHost>,
+    /// The card to publish; `None`: none (`PARLER_NO_REGISTER`).
+    pub card: Option<Card>,
     /// Somebody else says how this agent is (`PARLER_PRESENCE_MANAGED`).
     pub presence_managed: bool,
     /// Nothing that is shown is cut (`PARLER_MCP_VERBOSE`).
@@ -140,6 +144,7 @@ impl McpOptions {
             doorbells: Vec::new(),
             locate: None,
             on_host: None,
+            card: None,
             presence_managed: false,
             verbose: false,
             hub_label: String::new(),
@@ -261,6 +266,9 @@ fn background(options: &McpOptions, tools: &Arc<Tools>, ladder: &Arc<Ladder>) ->
     background.spawn(listener.run());
     if !options.presence_managed {
         background.spawn(presence::publish(Arc::clone(tools)));
+    }
+    if let Some(card) = options.card.clone() {
+        background.spawn(card::publish(Arc::clone(tools), card));
     }
     if let Some(key) = options.session_key.clone() {
         tools.starting(true);

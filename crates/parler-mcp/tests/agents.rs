@@ -5,8 +5,10 @@ mod common;
 
 use common::{Host, WEBDEV, options, peer};
 use parler_connector::Outgoing;
+use parler_mcp::Card;
 use parler_testkit::{RawSocket, TestHub, keys, texts};
 use serde_json::json;
+use tokio::time::Instant;
 
 #[tokio::test]
 async fn who_joins_again_arrives_once() {
@@ -56,4 +58,44 @@ async fn a_session_that_looks_on_reads_past_its_own_words_and_moves_nothing() {
         text.contains("yours") && text.contains("Only shown"),
         "{text}"
     );
+}
+
+#[tokio::test]
+async fn an_agent_has_a_card_after_its_first_call_and_is_found_by_its_name() {
+    let hub = TestHub::start().await;
+    let folder = tempfile::tempdir().unwrap();
+    let mut card = Card::default();
+    card.about.tags = vec!["css".into()];
+    card.public = true;
+    let mut served = options(&hub.url(), folder.path());
+    served.card = Some(card);
+    let mut host = Host::serve(served);
+    host.introduce().await;
+    let other = peer(&hub.url(), 2, "planner");
+    assert_eq!(
+        other.lookup(keys(WEBDEV).id().as_str()).await.unwrap(),
+        None
+    );
+    host.ok("parler_rooms", json!({})).await;
+    let until = Instant::now() + common::SOON;
+    let found = loop {
+        if let Some(found) = other.lookup(keys(WEBDEV).id().as_str()).await.unwrap() {
+            break found;
+        }
+        assert!(Instant::now() < until, "no card");
+        tokio::task::yield_now().await;
+    };
+    assert_eq!(found.card.name, "webdev");
+    assert_eq!(found.card.tags.unwrap(), ["css"]);
+    assert!(found.verified);
+    // Somebody who shares no room with it writes to it by that name.
+    let mut stranger = Host::with(&hub.url(), |options| {
+        options.client.keys = keys(3);
+        options.client.name = "tester".into();
+    })
+    .await;
+    let sent = stranger
+        .ok("parler_send", json!({"to": "WebDev", "text": "hi"}))
+        .await;
+    assert!(sent.starts_with("Sent to "), "{sent}");
 }
