@@ -10,7 +10,7 @@ use parler_connector::doorbell::Doorbell;
 use parler_connector::home::Kind as Program;
 use parler_connector::registry::{Entry, Registry};
 use parler_connector::{ClientOptions, Endpoint};
-use parler_mcp::{HostInfo, Locate, McpOptions, OnHost};
+use parler_mcp::{Card, HostInfo, Locate, McpOptions, OnHost};
 
 use crate::app::{Agent, App};
 use crate::connect_hub::{self, Place};
@@ -52,6 +52,7 @@ fn options(app: &App, agent: &Agent, seat: &Arc<Seat>) -> CliResult<McpOptions> 
     let told = Arc::clone(seat);
     let on_host: OnHost = Arc::new(move |host| told.hear(host));
     options.on_host = Some(on_host);
+    options.card = (!app.cx.truthy("PARLER_NO_REGISTER")).then(|| card(app));
     options.presence_managed = app.cx.truthy("PARLER_PRESENCE_MANAGED");
     options.verbose = app.cx.truthy("PARLER_MCP_VERBOSE");
     options.hub_label = match place.local {
@@ -60,6 +61,24 @@ fn options(app: &App, agent: &Agent, seat: &Arc<Seat>) -> CliResult<McpOptions> 
     };
     options.identity_rule = identity.rule.to_string();
     Ok(options)
+}
+
+/// What the environment says that the agent's card is to say.
+fn card(app: &App) -> Card {
+    let list = |name: &str| {
+        let words = app.cx.var(name).unwrap_or_default();
+        words
+            .split(|c: char| c == ',' || c.is_whitespace())
+            .filter(|word| !word.is_empty())
+            .map(str::to_owned)
+            .collect()
+    };
+    let mut card = Card::default();
+    card.about.description = app.cx.var("PARLER_DESCRIBE").map(str::to_owned);
+    card.about.tags = list("PARLER_TAGS");
+    card.about.skills = list("PARLER_SKILLS");
+    card.public = app.cx.truthy("PARLER_PUBLIC");
+    card
 }
 
 /// The ways to open a turn in the session that started this server.
