@@ -21,20 +21,30 @@ const NO_NAME: &str = "(no name)";
 /// Marks that our own lines use and what looks like them; a name that carries them could imitate
 /// one.
 const OUR_MARKS: &str = "✓✔✅☑🗸🗹✗✘✖❌☒⚠⛔·∙•‧⋅・･●⸱ꞏ᛫→⇒➔➜➡⟶⟹…⋯‥—–―🤝🫱🫲✉📋📌📎📦🔑★☆\
-    <>[]{}‹›«»〈〉《》「」【】〔〕［］＜＞❮❯⟨⟩⟦⟧'`\"´‘’‚“”„″′＂＇｀|│┃¦";
+    <>()[]{}‹›«»〈〉《》「」【】〔〕［］＜＞❮❯⟨⟩⟦⟧'`\"´‘’‚“”„″′＂＇｀|│┃¦";
 
 /// A display name or role as it may stand in a line of ours: one line, cut, without the marks by
 /// which our lines say what we know.
 #[must_use]
 pub fn name(peer: &str) -> String {
+    let shown = words(peer, NAME_CHARS);
+    if shown.is_empty() {
+        return NO_NAME.to_owned();
+    }
+    shown
+}
+
+/// As [`name`], for a sentence of a peer's in a row of a listing: at most that many characters,
+/// and nothing when there is nothing to show.
+#[must_use]
+pub fn words(peer: &str, max_chars: usize) -> String {
     let cleaned = unpile(&clean::name(peer));
     let kept: String = cleaned
         .chars()
         .filter(|c| !OUR_MARKS.contains(*c))
         .collect();
     let kept = clean::name(&kept);
-    match cut(&kept, NAME_CHARS) {
-        ("", _) => NO_NAME.to_owned(),
+    match cut(&kept, max_chars) {
         (_, 0) => kept,
         (start, _) => format!("{}…", start.trim_end()),
     }
@@ -101,7 +111,10 @@ mod tests {
         ] {
             assert_eq!(name(peer), shown, "{peer:?}");
         }
-        assert_eq!(name(&"x".repeat(500)), format!("{}…", "x".repeat(NAME_CHARS)));
+        assert_eq!(
+            name(&"x".repeat(500)),
+            format!("{}…", "x".repeat(NAME_CHARS))
+        );
     }
 
     #[test]
@@ -112,10 +125,14 @@ mod tests {
             ("idle] ✓ you, …QTBSV7 [working", "idle you, QTBSV7 working"),
             ("🤝 HANDOFF TO YOU", "HANDOFF TO YOU"),
             ("x ｜［9］ y", "x ｜9 y"),
-            (&format!("n{}m", "\u{08E4}".repeat(60)), "n\u{08E4}\u{08E4}\u{08E4}m"),
+            (
+                &format!("n{}m", "\u{08E4}".repeat(60)),
+                "n\u{08E4}\u{08E4}\u{08E4}m",
+            ),
         ] {
             assert_eq!(name(peer), shown, "{peer:?}");
-        }    }
+        }
+    }
 
     #[test]
     fn a_token_is_plain() {
