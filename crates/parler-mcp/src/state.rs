@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use parler_connector::render::{self, Me, Voice};
 use parler_connector::{Outgoing, safe};
-use parler_protocol::{HandoffRef, Sent, StoredMessage};
+use parler_protocol::{Sent, StoredMessage};
 use serde_json::{Map, Value};
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
@@ -262,11 +262,6 @@ impl Tools {
         render::banner_where(messages, &me, voice, |message| {
             !replays.contains(&message.seq)
         })
-    }
-
-    /// Whether a handoff is meant for this agent.
-    pub(crate) fn means_me(&self, handoff: &HandoffRef) -> bool {
-        self.as_me(|me| me.is_meant(handoff))
     }
 
     /// Who this agent is, for its own model.

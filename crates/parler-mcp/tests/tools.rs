@@ -549,7 +549,7 @@ async fn the_roster_shows_names_roles_keys_and_status() {
         .ok("parler_roster", json!({"room": "auth", "detail": true}))
         .await;
     assert!(
-        text.contains("does: tests") && text.contains(planner.id().as_str()),
+        text.contains(">tests</peer-") && text.contains(planner.id().as_str()),
         "{text}"
     );
     let text = host.fails("parler_roster", json!({"room": "nope"})).await;

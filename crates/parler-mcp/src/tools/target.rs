@@ -1,5 +1,6 @@
 //! Where a message goes: a room, an agent or a service, as a model names them.
 
+use parler_connector::safe::model::label;
 use parler_connector::{ClientError, safe};
 use parler_protocol::{
     AgentId, ClientFrame, Discover, DiscoverScope, RosterEntry, ServerFrame, Target, clean,
@@ -87,7 +88,7 @@ async fn in_my_rooms(tools: &Tools, named: &str) -> Result<Vec<(String, String)>
             members
                 .into_iter()
                 .filter(|member| same_name(&member.name, named))
-                .map(|member| (member.id, safe::name(&member.name))),
+                .map(|member| (member.id, label(&member.name))),
         );
     }
     Ok(found)
@@ -111,7 +112,7 @@ async fn in_directory(tools: &Tools, named: &str) -> Result<Vec<(String, String)
             .agents
             .into_iter()
             .filter(|entry| same_name(&entry.card.name, named))
-            .map(|entry| (entry.card.id, safe::name(&entry.card.name)))
+            .map(|entry| (entry.card.id, label(&entry.card.name)))
             .collect()),
         Ok(_) => Ok(Vec::new()),
         Err(error) if error.unsupported() => Ok(Vec::new()),
