@@ -118,6 +118,19 @@ fn listening_inode(port: u16) -> Option<String> {
         })
 }
 
+/// Columns of the terminal that standard output is; `None` when it is none, or says nothing.
+#[cfg(unix)]
+pub fn columns() -> Option<usize> {
+    let size = rustix::termios::tcgetwinsize(io::stdout()).ok()?;
+    (size.ws_col > 0).then_some(usize::from(size.ws_col))
+}
+
+/// Not known here: the terminal breaks lines by itself.
+#[cfg(not(unix))]
+pub fn columns() -> Option<usize> {
+    None
+}
+
 /// Blocks until nobody can read standard output any more; never returns for a file.
 ///
 /// For a thread of its own: `recv --watch | head` should end when `head` does, not at the next

@@ -8,7 +8,7 @@ use serde_json::json;
 use crate::app::App;
 use crate::connect_hub;
 use crate::error::{CliError, CliResult, Kind};
-use crate::output::human::line;
+use crate::output::human::{line, name, words};
 
 /// Publish your card: how others find you, and may write to you.
 #[derive(clap::Args)]
@@ -128,19 +128,19 @@ pub async fn card(app: &App, args: CardArgs) -> CliResult {
     let mut text = row(&entry);
     let mut add = |what: &str, value: Option<&str>| {
         if let Some(value) = value {
-            text.push_str(&format!("\n  {what}: {}", line(value)));
+            text.push_str(&format!("\n  {what}: {}", words(value)));
         }
     };
     add("id", Some(&entry.card.id));
     add("about", entry.card.description.as_deref());
     add("activity", entry.activity.as_deref());
-    let words = |list: Vec<&str>| (!list.is_empty()).then(|| list.join(", "));
+    let joined = |list: Vec<&str>| (!list.is_empty()).then(|| list.join(", "));
     let tags = entry.card.tags.iter().flatten().map(String::as_str);
-    add("tags", words(tags.collect()).as_deref());
+    add("tags", joined(tags.collect()).as_deref());
     let skills = entry.card.skills.iter().flatten();
     add(
         "skills",
-        words(skills.map(|s| s.name.as_str()).collect()).as_deref(),
+        joined(skills.map(|s| s.name.as_str()).collect()).as_deref(),
     );
     app.out.both(&text, &json!(entry))
 }
@@ -148,7 +148,7 @@ pub async fn card(app: &App, args: CardArgs) -> CliResult {
 /// `name (role) …KEY6 [status] ✓`
 fn row(entry: &DirectoryEntry) -> String {
     let role = entry.card.role.as_deref();
-    let role = role.map(|role| format!(" ({})", line(role)));
+    let role = role.map(|role| format!(" ({})", name(role)));
     let state = match check(entry) {
         CardState::Valid => "✓",
         CardState::Unsigned => "⚠ unsigned",
@@ -156,9 +156,9 @@ fn row(entry: &DirectoryEntry) -> String {
     };
     format!(
         "{}{} …{} [{}] {state}",
-        line(&entry.card.name),
+        name(&entry.card.name),
         role.unwrap_or_default(),
         line(short_id(&entry.card.id)),
-        line(&entry.status)
+        name(&entry.status)
     )
 }

@@ -9,7 +9,7 @@ use serde_json::json;
 use crate::app::App;
 use crate::connect_hub;
 use crate::error::{CliError, CliResult, Kind};
-use crate::output::human::{line, place};
+use crate::output::human::{line, name, place};
 
 /// Which room.
 #[derive(clap::Args)]
@@ -61,14 +61,15 @@ pub async fn requests(app: &App, args: RoomArgs) -> CliResult {
         .both(&text, &json!({ "room": room, "requests": requests }))
 }
 
+/// The id first, where no name can push another one into its place.
 fn row(request: &JoinRequest) -> String {
     let role = request.role.as_deref();
-    let role = role.map(|role| format!(" ({})", line(role)));
+    let role = role.map(|role| format!(" ({})", name(role)));
     format!(
-        "  {}{} {}",
-        line(&request.name),
-        role.unwrap_or_default(),
-        line(&request.agent)
+        "  {} {}{}",
+        line(&request.agent),
+        name(&request.name),
+        role.unwrap_or_default()
     )
 }
 

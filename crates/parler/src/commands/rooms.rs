@@ -1,12 +1,13 @@
 //! `parler rooms`.
 
+use parler_connector::safe;
 use parler_protocol::RoomInfo;
 use serde_json::json;
 
 use crate::app::App;
 use crate::connect_hub;
 use crate::error::CliResult;
-use crate::output::human::{count, line};
+use crate::output::human::count;
 
 /// List your rooms and what is unread in them.
 #[derive(clap::Args)]
@@ -45,7 +46,7 @@ fn row(room: &RoomInfo, active: Option<&str>) -> String {
     let members = count(room.members as usize, "member");
     format!(
         "{mark} {} [{}] {members}, {} unread",
-        line(&room.name),
+        safe::token(&room.name),
         room.kind.as_str(),
         unread(room)
     )

@@ -7,7 +7,7 @@ use serde_json::json;
 use crate::app::App;
 use crate::connect_hub;
 use crate::error::CliResult;
-use crate::output::human::{line, place};
+use crate::output::human::{line, name, place, words};
 
 /// List who is in a room.
 #[derive(clap::Args)]
@@ -35,17 +35,17 @@ fn row(entry: &RosterEntry, me: &str) -> String {
     let activity = entry
         .activity
         .as_deref()
-        .map(|what| format!(": {}", line(what)));
+        .map(|what| format!(": {}", words(what)));
     let attention = entry.attention.map(|mode| format!(", {}", mode.as_str()));
     let serves = entry
         .service_role
         .as_deref()
-        .map(|role| format!(" serving {}", line(role)));
+        .map(|role| format!(" serving {}", name(role)));
     format!(
         "  {} …{} [{}{}]{}{}",
         who(entry, me),
         line(short_id(&entry.id)),
-        line(&entry.status),
+        name(&entry.status),
         attention.unwrap_or_default(),
         activity.unwrap_or_default(),
         serves.unwrap_or_default(),
@@ -57,9 +57,9 @@ pub fn who(entry: &RosterEntry, me: &str) -> String {
     let role = entry
         .role
         .as_deref()
-        .map(|role| format!(" ({})", line(role)));
+        .map(|role| format!(" ({})", name(role)));
     let you = if entry.id == me { ", you" } else { "" };
-    format!("{}{}{you}", line(&entry.name), role.unwrap_or_default())
+    format!("{}{}{you}", name(&entry.name), role.unwrap_or_default())
 }
 
 #[cfg(test)]
@@ -81,6 +81,25 @@ mod tests {
         assert_eq!(
             row(&entry, "UABCDEFGH"),
             "  webdev (frontend), you …CDEFGH [working]: login page"
+        );
+    }
+
+    #[test]
+    fn a_claim_forges_no_row() {
+        let entry = RosterEntry {
+            id: "UABCDEFGH".into(),
+            name: "planner \u{2219}QTBSV7 \u{2714} (lead) …QTBSV7".into(),
+            role: Some("lead) ·QTBSV7 ✓ (x".into()),
+            status: "idle] ✓ …QTBSV7 [working".into(),
+            activity: Some("x\n  owner …ABCDEF [idle]".into()),
+            attention: None,
+            service_role: None,
+            last_seen: 0,
+        };
+        assert_eq!(
+            row(&entry, "U"),
+            "  planner QTBSV7 lead QTBSV7 (lead QTBSV7 x) …CDEFGH [idle QTBSV7 working]: \
+             x owner ABCDEF idle"
         );
     }
 }

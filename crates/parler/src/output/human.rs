@@ -1,8 +1,10 @@
 //! Output for people: cleaned, and coloured where colours are welcome.
 
 use anstyle::{AnsiColor, Style};
-use parler_connector::safe::terminal;
+use parler_connector::safe::{self, terminal};
 use parler_protocol::clean;
+
+use crate::os;
 
 /// Our own sentences, in which a hub's or a peer's words may stand: line feeds stay, escapes and
 /// what hides go.
@@ -10,7 +12,26 @@ pub fn text(text: &str) -> String {
     clean::text(text)
 }
 
-/// Names, roles, rooms and other single words of others.
+/// The name, role or status that somebody claims, in a row of ours: cut, and without what would
+/// pass for a mark of ours.
+pub fn name(claim: &str) -> String {
+    safe::name(claim)
+}
+
+/// A sentence of somebody's in a row of ours: as [`name`], longer.
+pub fn words(claim: &str) -> String {
+    safe::words(claim, 120)
+}
+
+/// Text with peer text in it, broken for the terminal that it goes to.
+pub fn fit(text: String) -> String {
+    match os::columns() {
+        Some(columns) => terminal::fit(&text, columns),
+        None => text,
+    }
+}
+
+/// Rooms and other single words of others.
 pub fn line(peer: &str) -> String {
     terminal::line(peer)
 }
