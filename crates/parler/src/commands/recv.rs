@@ -5,6 +5,7 @@
 //! `--watch` it goes on for ever, through outages of the hub, until it is told to stop or nobody
 //! reads any more.
 
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use parler_connector::wake::consumer::{Claim, Holder, claim};
@@ -31,6 +32,9 @@ const WATCH_BUDGET: Duration = Duration::from_secs(3600);
 const OUTAGE_PAUSE: Duration = Duration::from_secs(1);
 /// Between two looks beside the session that reads.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
+/// Messages that are remembered as shown until the hub knows: as many as a room keeps by default.
+/// Of more, the oldest may be shown again.
+const MAX_TO_COMMIT: usize = 50_000;
 /// How long the last commit may take when told to stop.
 const LAST_COMMIT: Duration = Duration::from_secs(2);
 
@@ -212,6 +216,8 @@ pub struct Reading<'a> {
     only_shows: bool,
     committed: i64,
     last_commit: Option<Instant>,
+    /// What was shown and the hub may still call unread: place and id.
+    to_commit: BTreeMap<i64, String>,
 }
 
 impl<'a> Reading<'a> {
@@ -226,6 +232,7 @@ impl<'a> Reading<'a> {
             only_shows: false,
             committed: 0,
             last_commit: None,
+            to_commit: BTreeMap::new(),
         }
     }
 
@@ -253,6 +260,7 @@ impl<'a> Reading<'a> {
         if self.shown > self.committed && !self.only_shows {
             self.client.commit(self.room, self.shown).await?;
             self.committed = self.shown;
+            self.to_commit.clear();
             self.last_commit = Some(Instant::now());
         }
         Ok(())
@@ -310,9 +318,29 @@ impl<'a> Reading<'a> {
         }
     }
 
+    /// Whether this very message was written out, and the hub was not told so.
+    fn was_shown(&self, message: &StoredMessage) -> bool {
+        self.to_commit.get(&message.seq) == Some(&message.id)
+    }
+
+    /// Forgets marks that the hub's log no longer bears out: it calls something unread at a place
+    /// that it had taken as read, or where another message was. Then the room was made anew, or
+    /// the hub restored, and its places start lower.
+    fn follow_back(&mut self, unread: &[StoredMessage]) {
+        let back = unread.iter().find(|message| {
+            message.seq <= self.committed || (message.seq <= self.shown && !self.was_shown(message))
+        });
+        if let Some(back) = back {
+            self.shown = back.seq.saturating_sub(1);
+            self.committed = self.committed.min(self.shown);
+            self.to_commit.split_off(&back.seq);
+        }
+    }
+
     async fn take(&mut self, messages: &[StoredMessage]) -> CliResult {
+        self.follow_back(messages);
         for message in messages {
-            if message.seq > self.shown {
+            if !self.was_shown(message) {
                 self.show(message).await?;
                 if self
                     .last_commit
@@ -346,6 +374,12 @@ impl<'a> Reading<'a> {
                 .await?;
         }
         self.shown = self.shown.max(message.seq);
+        if !self.only_shows {
+            self.to_commit.insert(message.seq, message.id.clone());
+        }
+        if self.to_commit.len() > MAX_TO_COMMIT {
+            self.to_commit.pop_first();
+        }
         Ok(())
     }
 

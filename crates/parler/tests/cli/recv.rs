@@ -165,6 +165,45 @@ fn a_watcher_outlives_its_hub() {
 }
 
 #[test]
+fn a_watcher_follows_a_hub_that_was_put_back_to_an_earlier_state() {
+    let machine = Machine::new();
+    machine.session("auth");
+    machine.ok(&["hub", "stop"]);
+    let database = || {
+        let files = std::fs::read_dir(machine.base()).unwrap().flatten();
+        files
+            .map(|file| file.path())
+            .filter(|path| path.to_string_lossy().contains("hub.sqlite"))
+            .collect::<Vec<_>>()
+    };
+    let kept: Vec<_> = database()
+        .into_iter()
+        .map(|path| (std::fs::read(&path).unwrap(), path))
+        .collect();
+    say(&machine, "lost 0");
+    let reader = watch(&machine);
+    reader.until("lost 0");
+    for n in 1..=3 {
+        say(&machine, &format!("lost {n}"));
+        reader.until(&format!("lost {n}"));
+    }
+    eventually("the hub knows what was shown", || unread(&machine) == 0);
+    machine.ok(&["hub", "stop"]);
+    for path in database() {
+        std::fs::remove_file(path).unwrap();
+    }
+    for (bytes, path) in kept {
+        std::fs::write(path, bytes).unwrap();
+    }
+    for n in 0..=5 {
+        say(&machine, &format!("new {n}"));
+        let lines = reader.until(&format!("new {n}"));
+        assert_eq!(lines.len(), 1, "each once: {lines:?}");
+    }
+    eventually("the hub knows what was shown", || unread(&machine) == 0);
+}
+
+#[test]
 fn since_and_all_read_again_and_move_nothing() {
     let machine = Machine::new();
     machine.session("auth");
