@@ -1,12 +1,13 @@
 //! `parler join`, and what `session join` does: in by a key, caught up, and said so.
 
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use parler_connector::config::{Config, HubChoice, Minted};
-use parler_connector::render::{DIGEST_MESSAGES, gives_context};
+use parler_connector::render::{DIGEST_MESSAGES, Me, gives_context};
 use parler_connector::{Client, Outgoing, Read, Redeemed};
 use parler_protocol::links::{split_key, tidy_code};
-use parler_protocol::{Joined, RoomKind, StoredMessage};
+use parler_protocol::{HandoffRef, Joined, RoomKind, StoredMessage, TypedPart};
 use serde_json::json;
 
 use super::recv::{self, Reading};
@@ -19,8 +20,11 @@ use crate::text;
 
 /// Messages of one page of the backlog.
 const PAGE: u32 = 1000;
-/// Pages at most: more than a room keeps by default.
-const MAX_PAGES: usize = 50;
+/// Pages at most: a hub that never comes to an end is left there, and the rest stays unread. A
+/// page holds 8 MiB at most, so large messages come in short ones: those of a full room fit.
+const MAX_PAGES: usize = 2000;
+/// The longest time that anybody may wait for an owner; more would overflow the clock.
+const LONGEST_WAIT: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 /// Between two looks whether the owner has decided.
 const PENDING_PAUSE: Duration = Duration::from_millis(750);
 /// Messages of one read when following.
@@ -45,7 +49,7 @@ pub struct Entrance {
     /// Show the whole backlog, not just the seed and the latest
     #[arg(long)]
     pub full: bool,
-    /// When the owner has to decide: wait that long for it
+    /// When the owner has to decide: wait that long for it, a year at most
     #[arg(long, value_name = "SECS", default_value_t = 0)]
     pub wait: u64,
 }
@@ -98,18 +102,10 @@ pub async fn by_key(
             ))
             .await?;
     }
-    let backlog = Backlog::read(&client, &joined.room, agent.config.id.as_str()).await?;
+    let backlog = Backlog::read(&client, &joined.room, &agent.me(), entrance.full).await?;
     let members = client.roster(&joined.room).await?.len();
     let mut reading = Reading::new(app.out, &agent, &client, &joined.room);
-    show(
-        app,
-        &agent,
-        &mut reading,
-        &joined,
-        &backlog,
-        members,
-        entrance.full,
-    )?;
+    show(app, &agent, &mut reading, &joined, &backlog, members)?;
     reading.shown = reading.shown.max(backlog.cursor);
     reading.commit().await?;
     if follow {
@@ -122,7 +118,7 @@ pub async fn by_key(
 /// Redeems the code; where the owner has to decide, asks again for as long as one is willing to
 /// wait.
 async fn redeem(client: &Client, code: &str, named_hub: bool, wait: u64) -> CliResult<Joined> {
-    let deadline = tokio::time::Instant::now() + Duration::from_secs(wait);
+    let deadline = tokio::time::Instant::now() + Duration::from_secs(wait).min(LONGEST_WAIT);
     loop {
         let pending = match client.redeem(code).await {
             Ok(Redeemed::Joined(joined)) => return Ok(joined),
@@ -172,50 +168,80 @@ fn keep_hub(agent: &Agent, hub: &Place, joined: &Joined) -> CliResult {
     Ok(())
 }
 
-/// What a newcomer has not seen: all of it read, in order.
+/// What a newcomer has not seen: all of it read, and of it kept what is shown.
+#[derive(Default)]
 struct Backlog {
-    messages: Vec<StoredMessage>,
+    /// All of it is kept.
+    full: bool,
+    /// The message that gave the context, once the latest push it out.
+    seed: Option<StoredMessage>,
+    /// Handoffs to this agent that the latest pushed out: the newest, as many as are shown.
+    handoffs: VecDeque<StoredMessage>,
+    /// The latest; all of them when `full`.
+    recent: VecDeque<StoredMessage>,
+    /// How many are shown neither as seed nor among the latest.
+    left_out: usize,
     cursor: i64,
 }
 
 impl Backlog {
-    async fn read(client: &Client, room: &str, me: &str) -> CliResult<Backlog> {
+    async fn read(client: &Client, room: &str, me: &Me<'_>, full: bool) -> CliResult<Backlog> {
+        let mut backlog = Backlog {
+            full,
+            ..Backlog::default()
+        };
         let mut page = client.pull(room, Read::Unread { limit: PAGE }).await?;
-        let (mut messages, mut cursor) = (Vec::new(), page.cursor);
-        for _ in 1..MAX_PAGES {
-            let full = page.messages.len() >= PAGE as usize;
-            messages.append(&mut page.messages);
-            cursor = cursor.max(page.cursor);
-            if !full {
+        backlog.cursor = page.cursor;
+        let mut seen = i64::MIN;
+        // A page that is not full is no end: a hub also cuts it by its size.
+        for _ in 0..MAX_PAGES {
+            let last = page.messages.last().map(|message| message.seq);
+            let Some(last) = last.filter(|&last| last > seen) else {
                 break;
+            };
+            seen = last;
+            backlog.cursor = backlog.cursor.max(last);
+            for message in page.messages.into_iter().filter(|m| m.from.id != me.id) {
+                backlog.add(message, me);
             }
-            page = client
-                .pull(
-                    room,
-                    Read::Since {
-                        seq: cursor,
-                        limit: PAGE,
-                    },
-                )
-                .await?;
+            let next = Read::Since {
+                seq: backlog.cursor,
+                limit: PAGE,
+            };
+            page = client.pull(room, next).await?;
         }
-        messages.retain(|message| message.from.id != me);
-        Ok(Backlog { messages, cursor })
+        Ok(backlog)
     }
 
-    /// The seed and the latest, and how many are left out between them.
-    fn digest(&self, full: bool) -> (Vec<StoredMessage>, usize) {
-        if full || self.messages.len() <= DIGEST_MESSAGES {
-            return (self.messages.clone(), 0);
+    fn add(&mut self, message: StoredMessage, me: &Me<'_>) {
+        self.recent.push_back(message);
+        if self.full || self.recent.len() <= DIGEST_MESSAGES {
+            return;
         }
-        let cut = self.messages.len() - DIGEST_MESSAGES;
-        let (older, recent) = self.messages.split_at(cut);
-        let seed = older.iter().find(|message| gives_context(message)).cloned();
-        let left_out = older.len() - usize::from(seed.is_some());
-        (
-            seed.into_iter().chain(recent.iter().cloned()).collect(),
-            left_out,
-        )
+        let Some(older) = self.recent.pop_front() else {
+            return;
+        };
+        if HandoffRef::find(&older.parts).is_some_and(|handoff| me.is_meant(&handoff)) {
+            self.handoffs.push_back(older.clone());
+            if self.handoffs.len() > DIGEST_MESSAGES {
+                self.handoffs.pop_front();
+            }
+        }
+        if self.seed.is_none() && gives_context(&older) {
+            self.seed = Some(older);
+        } else {
+            self.left_out += 1;
+        }
+    }
+
+    /// The seed and the latest.
+    fn digest(&self) -> Vec<StoredMessage> {
+        self.seed.iter().chain(&self.recent).cloned().collect()
+    }
+
+    /// What may lead: also handoffs that the digest leaves out.
+    fn leading(&self) -> Vec<StoredMessage> {
+        self.handoffs.iter().chain(&self.recent).cloned().collect()
     }
 }
 
@@ -226,9 +252,8 @@ fn show(
     joined: &Joined,
     backlog: &Backlog,
     members: usize,
-    full: bool,
 ) -> CliResult {
-    let (messages, left_out) = backlog.digest(full);
+    let (messages, left_out) = (backlog.digest(), backlog.left_out);
     let me = agent.me();
     app.out.object(&json!({
         "room": joined.room, "kind": joined.kind, "members": members, "leftOut": left_out,
@@ -239,7 +264,7 @@ fn show(
         return Ok(());
     }
     // Also a handoff that the digest leaves out leads.
-    if let Some(banner) = banner(&backlog.messages, &me, app.out.paint) {
+    if let Some(banner) = banner(&backlog.leading(), &me, app.out.paint) {
         app.out.say(&banner)?;
     }
     let role = agent
@@ -273,7 +298,23 @@ mod tests {
     use super::*;
     use parler_protocol::{EndpointRef, Part};
 
-    fn backlog(n: i64) -> Backlog {
+    const ME: Me<'_> = Me {
+        id: "ME",
+        name: "webdev",
+        role: None,
+    };
+
+    fn handoff() -> Part {
+        HandoffRef {
+            next: "build it".into(),
+            summary: None,
+            to: Some("webdev".into()),
+            bundle: None,
+        }
+        .to_part()
+    }
+
+    fn backlog(n: i64, full: bool) -> Backlog {
         let message = |seq: i64| StoredMessage {
             seq,
             id: format!("m{seq}"),
@@ -283,18 +324,21 @@ mod tests {
                 name: "planner".into(),
                 role: None,
             },
-            parts: vec![Part::text(match seq {
-                2 => text::session_context("planner", "build it"),
-                _ => format!("message {seq}"),
-            })],
+            parts: vec![match seq {
+                2 => Part::text(text::session_context("planner", "build it")),
+                3 => handoff(),
+                _ => Part::text(format!("message {seq}")),
+            }],
             mentions: None,
             reply_to: None,
             ts: 0,
         };
-        Backlog {
-            messages: (1..=n).map(message).collect(),
-            cursor: n,
-        }
+        let mut backlog = Backlog {
+            full,
+            ..Backlog::default()
+        };
+        (1..=n).for_each(|seq| backlog.add(message(seq), &ME));
+        backlog
     }
 
     fn seqs(messages: &[StoredMessage]) -> Vec<i64> {
@@ -302,12 +346,23 @@ mod tests {
     }
 
     #[test]
-    fn a_long_backlog_shows_its_seed_and_its_end() {
-        let (shown, left_out) = backlog(40).digest(false);
-        assert_eq!(seqs(&shown), [vec![2], (26..=40).collect()].concat());
-        assert_eq!(left_out, 24);
-        assert_eq!(backlog(40).digest(true).0.len(), 40);
-        let (shown, left_out) = backlog(15).digest(false);
-        assert_eq!((shown.len(), left_out), (15, 0));
+    fn a_long_backlog_shows_its_seed_and_its_end_and_a_handoff_leads() {
+        let long = backlog(40, false);
+        assert_eq!(
+            seqs(&long.digest()),
+            [vec![2], (26..=40).collect()].concat()
+        );
+        assert_eq!(long.left_out, 24);
+        assert_eq!(seqs(&long.leading())[..2], [3, 26]);
+        assert_eq!(backlog(40, true).digest().len(), 40);
+        let short = backlog(15, false);
+        assert_eq!((short.digest().len(), short.left_out), (15, 0));
+    }
+
+    #[test]
+    fn a_long_backlog_is_not_kept_in_memory() {
+        let long = backlog(10_000, false);
+        assert_eq!(long.recent.len(), DIGEST_MESSAGES);
+        assert!(long.handoffs.len() <= DIGEST_MESSAGES);
     }
 }

@@ -225,3 +225,28 @@ fn a_role_that_is_given_is_kept() {
         "{roster}"
     );
 }
+
+#[test]
+fn a_backlog_of_large_messages_is_read_to_its_end() {
+    let machine = Machine::new();
+    let key = machine.open("auth");
+    // More than a hub puts into one page, which ends by its size and far from its limit.
+    let large = "x".repeat(900_000);
+    for n in 0..10 {
+        let mut command = machine.command(&["send", "--as", "planner", "-"]);
+        command.stdin(std::process::Stdio::piped());
+        let done = machine.feed(command, format!("{n} {large}").as_bytes());
+        assert_eq!(done.code, 0, "{done:?}");
+    }
+    machine.ok(&["send", "--as", "planner", "the last one"]);
+    let joined = machine.ok(&["session", "join", &key, "--as", "webdev"]);
+    assert!(joined.contains("the last one"), "{}", joined.len());
+}
+
+#[test]
+fn a_wait_beyond_all_time_is_taken() {
+    let machine = Machine::new();
+    let key = machine.open("auth");
+    let wait = u64::MAX.to_string();
+    machine.ok(&["session", "join", &key, "--as", "webdev", "--wait", &wait]);
+}
