@@ -399,59 +399,6 @@ fn identity(base: PathBuf, session: HostSession, workspace: PathBuf, found: Foun
     }
 }
 
-/// Tells an MCP server's identity the session id that its host named only later, with the first
-/// call. Either the registry learns it, or, when that session had an identity of its own before
-/// and nobody holds it, the answer is that identity: the caller has not acted as anybody yet and
-/// goes on as the one returned.
-///
-/// # Errors
-/// See [`HomeError`]; the identity that was given is lost with it, as its lock is.
-pub fn settle(cx: &Context, current: Identity, session_id: &str) -> Result<Identity, HomeError> {
-    let Some(entry) = current.entry.clone().filter(|_| !session_id.is_empty()) else {
-        return Ok(current);
-    };
-    if entry.session_id.as_deref() == Some(session_id) {
-        return Ok(current);
-    }
-    let registry = Registry::open(cx, &current.base);
-    let session = HostSession {
-        host: entry.host.clone(),
-        session_id: Some(session_id.to_owned()),
-    };
-    let parent = current
-        .parent
-        .clone()
-        .unwrap_or_else(|| current.base.clone());
-    let wanted = Wanted {
-        cx,
-        registry: &registry,
-        parent: &parent,
-        pinned: true,
-        host: &session.host,
-        session_id: Some(session_id),
-        workspace: &entry.workspace,
-    };
-    if let Some(found) = slots::reclaim(&wanted, &entry.home)? {
-        registry.retire(&entry);
-        let workspace = entry.workspace.clone();
-        return Ok(identity(current.base, session, workspace, found));
-    }
-    registry.retire(&entry);
-    let known = Entry {
-        session_id: Some(session_id.to_owned()),
-        updated_ms: cx.now_ms(),
-        ..entry
-    };
-    registry.put(&known)?;
-    let mut settled = current;
-    if let Rule::Slot { session, .. } = &mut settled.rule {
-        *session = Some(session_id.to_owned());
-    }
-    settled.session = Some(session);
-    settled.entry = Some(known);
-    Ok(settled)
-}
-
 #[cfg(test)]
 #[path = "home_tests.rs"]
 mod tests;

@@ -275,39 +275,15 @@ fn a_session_id_that_is_told_late_is_learnt() {
     let shell = world.context_of(15, [(CODEX, "t1")]);
     assert_eq!(resolve_as(&shell, Kind::Shell).home, home);
 
-    let settled = settle(&world.context_of(server, []), identity, "t1").unwrap();
-    assert_eq!(settled.home, home);
-    let entry = settled.entry.as_ref().unwrap();
-    assert_eq!(entry.session_id.as_deref(), Some("t1"));
+    let mut entry = identity.entry.clone().unwrap();
     let registry = Registry::open(&world.context([]), world.base());
+    registry.name_session(&mut entry, "t1").unwrap();
+    registry.name_session(&mut entry, "t2").unwrap();
+    assert_eq!(entry.session_id.as_deref(), Some("t1"), "once");
     assert_eq!(registry.live().len(), 1, "one entry, under its id");
-    assert!(settled.rule.to_string().contains("session t1"));
     // A command that is not below the host finds it by the id.
     let far = world.context_of(99, [(CODEX, "t1")]);
     assert_eq!(resolve_as(&far, Kind::Shell).home, home);
-}
-
-#[test]
-fn a_session_that_had_an_identity_gets_it_back_when_it_is_told() {
-    let world = World::new();
-    let start = |host: u32, thread: &str| {
-        let server = start_host(&world, host);
-        let cx = world.context_of(server, []);
-        settle(&cx, codex(&world, server), thread).unwrap()
-    };
-    let first = start(10, "t1");
-    let second = start(20, "t2");
-    let (home_1, home_2) = (first.home.clone(), second.home.clone());
-    assert_ne!(home_1, home_2);
-    drop((first, second));
-    let resumed = start(30, "t2");
-    assert_eq!(resumed.home, home_2, "not slot 0, which was free as well");
-    assert_eq!(slot(&resumed), 1);
-    let other = start(40, "t1");
-    assert_eq!(other.home, home_1, "the slot that was given back is free");
-    // The second of two that resume the same session keeps what it has.
-    let twin = start(50, "t1");
-    assert!(twin.home != home_1 && twin.home != home_2);
 }
 
 #[test]
@@ -316,7 +292,9 @@ fn sessions_of_one_host_process_are_not_mixed_up() {
     world.spawn(10, 1); // serves several threads
     world.spawn(11, 10);
     let first = codex(&world, 11);
-    let first = settle(&world.context_of(11, []), first, "t1").unwrap();
+    let registry = Registry::open(&world.context([]), world.base());
+    let mut entry = first.entry.clone().unwrap();
+    registry.name_session(&mut entry, "t1").unwrap();
     world.spawn(15, 10);
     let other = resolve_as(&world.context_of(15, [(CODEX, "t2")]), Kind::Shell);
     assert_ne!(other.home, first.home);

@@ -84,6 +84,21 @@ impl Registry {
         Ok(())
     }
 
+    /// Gives an entry the session id that its host named only with a call. The session keeps the
+    /// identity that its server has by then, also when it had another one before: that server has
+    /// acted as somebody already. An entry that has an id keeps it.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub fn name_session(&self, entry: &mut Entry, session_id: &str) -> Result<(), KeyFileError> {
+        if entry.session_id.is_some() || session_id.is_empty() {
+            return Ok(());
+        }
+        self.remove(entry);
+        entry.session_id = Some(session_id.to_owned());
+        self.put(entry)
+    }
+
     /// Removes the entry.
     pub fn remove(&self, entry: &Entry) {
         // One that is gone already, or cannot be removed, is stale soon enough.

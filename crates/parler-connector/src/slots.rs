@@ -353,20 +353,3 @@ fn assign(wanted: &Wanted<'_>) -> Result<(PathBuf, How), HomeError> {
         folder: wanted.folder(),
     })
 }
-
-/// Takes back the home that this session had before, when it is another one than `current` and
-/// nobody holds it.
-pub(crate) fn reclaim(wanted: &Wanted<'_>, current: &Path) -> Result<Option<Found>, HomeError> {
-    let _choosing = wanted.choosing()?;
-    let remembered = wanted.remembered();
-    if remembered.iter().any(|entry| entry.home == current) {
-        return Ok(None);
-    }
-    for entry in remembered.into_iter().filter(|e| e.slot.is_some()) {
-        if let Some(lock) = SlotLock::try_take(&entry.home, wanted)? {
-            let how = How::remembered(entry.slot);
-            return finish(wanted, entry.home, how, lock, None).map(Some);
-        }
-    }
-    Ok(None)
-}

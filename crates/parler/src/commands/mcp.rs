@@ -142,18 +142,14 @@ impl Seat {
         }))
     }
 
-    /// The host told more about itself: its hooks will name that session.
+    /// The host told more about itself: its hooks will name that session. The identity stays: this
+    /// server may have acted as it already.
     fn hear(&self, host: &HostInfo) {
         let mut held = self.entry.lock().unwrap_or_else(PoisonError::into_inner);
         let (Some(entry), Some(id)) = (held.as_mut(), host.session_id()) else {
             return;
         };
-        if entry.session_id.is_some() {
-            return;
-        }
-        self.registry.remove(entry);
-        entry.session_id = Some(id.to_owned());
-        if let Err(error) = self.registry.put(entry) {
+        if let Err(error) = self.registry.name_session(entry, id) {
             tracing::warn!(%error, "hooks of this session will not find its identity");
         }
     }
