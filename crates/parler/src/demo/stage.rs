@@ -18,6 +18,8 @@ use crate::local_hub::{Holder, LocalHub, State};
 const STEP: Duration = Duration::from_secs(15);
 /// How long a child may take to end once its part is over.
 const END: Duration = Duration::from_secs(5);
+/// Ports that are tried for the hub before the demo gives up.
+const PORT_TRIES: u32 = 5;
 /// Between two looks whether the hub is up.
 const PAUSE: Duration = Duration::from_millis(10);
 /// How much of a child's complaints an error repeats, in bytes.
@@ -101,7 +103,19 @@ struct Hub {
 }
 
 impl Hub {
+    /// Starts it. The port that was free a moment ago may be somebody's by now: then on another.
     async fn start(folder: &Path) -> CliResult<Hub> {
+        let mut tries = 0;
+        loop {
+            tries += 1;
+            match Hub::start_once(folder).await {
+                Err(error) if tries < PORT_TRIES && error.kind == Kind::Demo => {}
+                done => return done,
+            }
+        }
+    }
+
+    async fn start_once(folder: &Path) -> CliResult<Hub> {
         let base = folder.join("base");
         // A free port of its own: the demo must not take the one that the user's hub would choose.
         let free = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?
@@ -112,8 +126,7 @@ impl Hub {
         let mut child = command(folder)?
             .args(["hub", "--local", "--until-stdin-closes"])
             .stdout(Stdio::null())
-            .spawn()
-            .map_err(|e| failed(format!("the hub does not start: {e}")))?;
+            .spawn()?;
         let place = LocalHub::of(&base);
         let up = async {
             loop {
@@ -129,12 +142,17 @@ impl Hub {
         match tokio::time::timeout(STEP, up).await {
             Ok(Ok(Some(holder))) => Ok(Hub { child, holder }),
             Ok(Err(error)) => Err(error),
-            Ok(Ok(None)) | Err(_) => {
+            Ok(Ok(None)) => {
+                let why = complaints(&mut child).await;
+                Err(failed(format!("the hub does not come up: {why}")))
+            }
+            Err(_) => {
                 let _ = child.start_kill();
-                Err(failed(format!(
-                    "the hub does not come up: {}",
-                    complaints(&mut child).await
-                )))
+                let secs = STEP.as_secs();
+                let why = complaints(&mut child).await;
+                // Of no use to be tried again.
+                let what = format!("the hub did not come up in {secs} s: {why}");
+                Err(CliError::new(Kind::Internal, what))
             }
         }
     }
