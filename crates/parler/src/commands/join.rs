@@ -15,7 +15,7 @@ use crate::app::{Agent, App};
 use crate::connect_hub::{self, Place};
 use crate::error::{CliError, CliResult, Kind};
 use crate::output::human::{count, line, place};
-use crate::output::message::{Shown, banner};
+use crate::output::message::Shown;
 use crate::text;
 
 /// Messages of one page of the backlog.
@@ -264,7 +264,7 @@ fn show(
         return Ok(());
     }
     // Also a handoff that the digest leaves out leads.
-    if let Some(banner) = banner(&backlog.leading(), &me, app.out.paint) {
+    if let Some(banner) = reading.banner(&backlog.leading()) {
         app.out.say(&banner)?;
     }
     let role = agent

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use parler_connector::wake::consumer::{Claim, Holder, claim};
+use parler_connector::wake::once::Once;
 use parler_connector::{Client, ClientError, Read};
 use parler_protocol::StoredMessage;
 use serde_json::json;
@@ -18,7 +19,7 @@ use crate::connect_hub;
 use crate::error::{CliError, CliResult, Kind};
 use crate::os::{self, Stop};
 use crate::output::human::place;
-use crate::output::message::{Shown, banner, line};
+use crate::output::message::{Shown, line_once, new_banner};
 use crate::output::{self, Out};
 
 /// Messages that are read at once.
@@ -214,6 +215,8 @@ pub struct Reading<'a> {
     pub shown: i64,
     /// Somebody else reads as this agent: no cursor is moved.
     only_shows: bool,
+    /// Which turns were offered before.
+    once: Once,
     committed: i64,
     last_commit: Option<Instant>,
     /// What was shown and the hub may still call unread: place and id.
@@ -230,10 +233,16 @@ impl<'a> Reading<'a> {
             room,
             shown: 0,
             only_shows: false,
+            once: Once::open(&agent.identity.base, agent.config.id.as_str()),
             committed: 0,
             last_commit: None,
             to_commit: BTreeMap::new(),
         }
+    }
+
+    /// The turns for this agent in these messages that are new.
+    pub fn banner(&self, messages: &[StoredMessage]) -> Option<String> {
+        new_banner(messages, &self.agent.me(), &self.once, self.out.paint)
     }
 
     /// Writes a page: the banners first, then the messages in order.
@@ -242,11 +251,11 @@ impl<'a> Reading<'a> {
     /// A closed pipe; [`Reading::shown`] is then the last message that was written whole.
     pub fn print_page(&mut self, messages: &[StoredMessage], lead: bool) -> CliResult {
         let me = self.agent.me();
-        if lead && let Some(banner) = banner(messages, &me, self.out.paint) {
+        if lead && let Some(banner) = self.banner(messages) {
             output::write(&banner)?;
         }
         for message in messages {
-            output::write(&line(message, &me, self.out.paint))?;
+            output::write(&line_once(message, &me, &self.once, self.out.paint))?;
             self.shown = self.shown.max(message.seq);
         }
         Ok(())
@@ -368,9 +377,9 @@ impl<'a> Reading<'a> {
             self.write(output::json::line(&Shown::new(message, &me)))
                 .await?;
         } else {
-            let lead = banner(std::slice::from_ref(message), &me, self.out.paint);
+            let lead = self.banner(std::slice::from_ref(message));
             let lead = lead.map(|banner| banner + "\n").unwrap_or_default();
-            self.write(lead + &line(message, &me, self.out.paint))
+            self.write(lead + &line_once(message, &me, &self.once, self.out.paint))
                 .await?;
         }
         self.shown = self.shown.max(message.seq);

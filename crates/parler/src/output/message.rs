@@ -4,12 +4,13 @@
 //! of an object. The banner of a handoff that is for the reader leads everything else.
 
 use parler_connector::render::{self, Me, Voice};
+use parler_connector::wake::once::{Freshness, Once};
 use parler_identity::SigState;
 use parler_identity::message::{bound_to_room, check};
-use parler_protocol::{HandoffRef, StoredMessage, TypedPart};
+use parler_protocol::{HandoffRef, SigPart, StoredMessage, TypedPart};
 use serde::Serialize;
 
-use super::human::Paint;
+use super::human::{Paint, fit};
 
 /// How far a message's author is proven.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -44,16 +45,49 @@ pub fn is_handoff_to(message: &StoredMessage, me: &Me<'_>) -> bool {
         && HandoffRef::find(&message.parts).is_some_and(|handoff| me.is_meant(&handoff))
 }
 
+/// Whether a message hands the reader a turn that an earlier one handed over already: the same
+/// signed words under another id. What it finds new it remembers. When the ledger cannot be used a
+/// message counts as new: it is only shown.
+pub fn is_offered_again(message: &StoredMessage, me: &Me<'_>, once: &Once) -> bool {
+    if !is_handoff_to(message, me) || Proof::of(message, me) != Proof::Valid {
+        return false;
+    }
+    let sig = SigPart::find(&message.parts);
+    sig.is_some_and(|sig| matches!(once.admit(message, &sig), Ok(Freshness::Replay)))
+}
+
+/// As [`banner`], without what is offered again.
+pub fn new_banner(
+    messages: &[StoredMessage],
+    me: &Me<'_>,
+    once: &Once,
+    paint: Paint,
+) -> Option<String> {
+    let is_new = |message: &&StoredMessage| !is_offered_again(message, me, once);
+    let new: Vec<_> = messages.iter().filter(is_new).cloned().collect();
+    banner(&new, me, paint)
+}
+
+/// As [`line`], with a word on a turn that is offered again.
+pub fn line_once(message: &StoredMessage, me: &Me<'_>, once: &Once, paint: Paint) -> String {
+    let shown = line(message, me, paint);
+    if is_offered_again(message, me, once) {
+        let again = paint.warn("    (an older message offered again)");
+        return format!("{shown}\n{again}");
+    }
+    shown
+}
+
 /// What leads a reading with handoffs for the reader.
 pub fn banner(messages: &[StoredMessage], me: &Me<'_>, paint: Paint) -> Option<String> {
-    let banner = render::banner(messages, me, &Voice::Terminal)?;
+    let banner = fit(render::banner(messages, me, &Voice::Terminal)?);
     let (first, rest) = banner.split_once('\n').unwrap_or((&banner, ""));
     Some(format!("{}\n{rest}", paint.turn(first)))
 }
 
 /// One message, on one line or more.
 pub fn line(message: &StoredMessage, me: &Me<'_>, paint: Paint) -> String {
-    let shown = render::message(message, &Voice::Terminal);
+    let shown = fit(render::message(message, &Voice::Terminal));
     match Proof::of(message, me) {
         Proof::Valid => shown,
         Proof::Unsigned => paint.warn(&shown),
@@ -154,6 +188,30 @@ mod tests {
         assert!(shown.starts_with("🤝 HANDOFF TO YOU\n"), "{shown}");
         assert!(shown.contains("review it"));
         assert!(banner(&[handoff("designer")], &ME, PLAIN).is_none());
+    }
+
+    #[test]
+    fn a_turn_offered_again_does_not_lead() {
+        let base = tempfile::tempdir().unwrap();
+        let once = Once::open(base.path(), ME.id);
+        let first = handoff("webdev");
+        let mut again = first.clone();
+        (again.seq, again.id) = (8, "0199".into());
+        for (message, leads) in [
+            (&first, true),
+            (&first, true),
+            (&again, false),
+            (&again, false),
+            (&first, true),
+        ] {
+            let shown = new_banner(std::slice::from_ref(message), &ME, &once, PLAIN);
+            assert_eq!(shown.is_some(), leads);
+            let shown = line_once(message, &ME, &once, PLAIN);
+            assert_eq!(
+                shown.ends_with("\n    (an older message offered again)"),
+                !leads
+            );
+        }
     }
 
     #[test]
