@@ -50,12 +50,12 @@ pub(super) async fn cards_are_found_and_replaced(s: &mut Story) {
         public_only: true,
         ..all.clone()
     };
-    assert_eq!(find(s, public).await, [a.clone()]);
+    assert_eq!(find(s, public).await, std::slice::from_ref(&a));
     let named = |query: &str| CardFilter {
         query: text(query),
         ..CardFilter::default()
     };
-    assert_eq!(find(s, named("view")).await, [b.clone()]);
+    assert_eq!(find(s, named("view")).await, std::slice::from_ref(&b));
     assert_eq!(
         find(s, named("%")).await.len(),
         2,
