@@ -15,6 +15,7 @@ use crate::demux::{Actor, Ask, CLOSE_TIMEOUT, Failure, Order, QUEUE, Reached};
 use crate::error::ClientError;
 use crate::link::{Answer, Request, kind_of};
 use crate::reconnect::idempotent;
+use crate::replies;
 use crate::shared::Shared;
 
 /// How much later than a call's deadline the actor's own, better error may come.
@@ -119,7 +120,7 @@ impl Caller {
                 ack,
             });
             match self.exchange(&frame, budget).await {
-                Ok(ServerFrame::Pulled(pulled)) => return Ok(pulled),
+                Ok(ServerFrame::Pulled(pulled)) => return Ok(replies::page(room, pulled)),
                 Ok(other) => return Err(unexpected("pull", &other)),
                 Err(ClientError::ReplyTooLarge { .. }) if limit > 1 => {
                     limit = (limit / SHRINK).max(1);

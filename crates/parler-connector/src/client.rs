@@ -17,6 +17,7 @@ use crate::keepalive::{Pace, Vigil, ask_aside};
 use crate::options::ClientOptions;
 use crate::outgoing::Outgoing;
 use crate::reconnect::parks_for;
+use crate::replies;
 use crate::shared::Shared;
 
 /// How long a send sits out a rate limit in all, when the hub says that this is enough.
@@ -146,7 +147,7 @@ impl Client {
     /// As every call; [`ClientError::Refused`] for a room of others, or one too many.
     pub async fn invite(&self, invite: Invite) -> Result<Invited, ClientError> {
         match self.request(ClientFrame::Invite(invite)).await? {
-            ServerFrame::Invited(invited) => Ok(invited),
+            ServerFrame::Invited(invited) => replies::invited(invited),
             other => Err(unexpected("invite", &other)),
         }
     }
@@ -162,8 +163,14 @@ impl Client {
             wait_secs: None,
         };
         match self.request(ClientFrame::Redeem(redeem)).await? {
-            ServerFrame::Joined(joined) => Ok(Redeemed::Joined(joined)),
-            ServerFrame::JoinPending(pending) => Ok(Redeemed::Pending { room: pending.room }),
+            ServerFrame::Joined(joined) => {
+                replies::room("redeem", &joined.room)?;
+                Ok(Redeemed::Joined(joined))
+            }
+            ServerFrame::JoinPending(pending) => {
+                replies::room("redeem", &pending.room)?;
+                Ok(Redeemed::Pending { room: pending.room })
+            }
             other => Err(unexpected("redeem", &other)),
         }
     }
@@ -174,7 +181,7 @@ impl Client {
     /// As every call.
     pub async fn rooms(&self) -> Result<Vec<RoomInfo>, ClientError> {
         match self.request(ClientFrame::Rooms).await? {
-            ServerFrame::Rooms(rooms) => Ok(rooms.rooms),
+            ServerFrame::Rooms(rooms) => Ok(replies::rooms(rooms.rooms)),
             other => Err(unexpected("rooms", &other)),
         }
     }
@@ -206,7 +213,10 @@ impl Client {
         let mut paused = Duration::ZERO;
         loop {
             let refused = match self.caller.exchange(&frame, budget).await {
-                Ok(ServerFrame::Sent(sent)) => return Ok(sent),
+                Ok(ServerFrame::Sent(sent)) => {
+                    replies::room("send", &sent.room)?;
+                    return Ok(sent);
+                }
                 Ok(other) => return Err(unexpected("send", &other)),
                 Err(error) => error,
             };
@@ -221,7 +231,7 @@ impl Client {
         }
     }
 
-    /// Reads a room. Moves nothing: the cursor stays until [`Client::commit`].
+    /// Reads a room; messages of other rooms in the reply are dropped. Moves nothing: the cursor stays until [`Client::commit`].
     ///
     /// A reply can hold fewer messages than asked for although there are more; read on from its
     /// `cursor` until one is empty.

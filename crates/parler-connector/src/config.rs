@@ -93,6 +93,8 @@ pub struct Config {
     pub role: Option<String>,
     /// When to be woken.
     pub attention: AttentionSettings,
+    /// A mode that this version does not know, as a newer one wrote it; kept until another is set.
+    foreign_mode: Option<Value>,
     rest: Map<String, Value>,
 }
 
@@ -122,7 +124,7 @@ struct ConfigFile {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     role: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    attention: Option<AttentionSettings>,
+    attention: Option<Value>,
     #[serde(flatten)]
     rest: Map<String, Value>,
 }
@@ -270,6 +272,14 @@ impl Config {
         if keys.id().as_str() != file.id {
             return Err(damaged("its id is not that of its seed".to_owned()));
         }
+        let (attention, foreign_mode) = attention_of(file.attention)
+            .ok_or_else(|| damaged("its attention has the wrong type".to_owned()))?;
+        if foreign_mode.is_some() {
+            tracing::warn!(
+                file = %path.display(),
+                "the attention mode in it is one of a newer version; the default holds"
+            );
+        }
         Ok(Some(Self {
             hub_url: file.hub_url.filter(|url| !url.trim().is_empty()),
             hub_carried: file.hub_carried,
@@ -277,7 +287,8 @@ impl Config {
             seed: SecretString::from(file.seed.as_str()),
             name: file.name,
             role: file.role,
-            attention: file.attention.unwrap_or_default(),
+            attention,
+            foreign_mode,
             rest: file.rest,
         }))
     }
@@ -314,6 +325,7 @@ impl Config {
             name,
             role: role.and_then(usable_role),
             attention: AttentionSettings::default(),
+            foreign_mode: None,
             rest: Map::new(),
         };
         let path = path_in(home);
@@ -384,7 +396,11 @@ impl Config {
     }
 
     fn text(&self) -> Zeroizing<Vec<u8>> {
-        let attention = self.attention.clone();
+        // Sets of strings and a word: it serialises.
+        let mut attention = serde_json::to_value(&self.attention).unwrap_or_default();
+        if let (None, Some(mode)) = (self.attention.mode, &self.foreign_mode) {
+            attention["mode"] = mode.clone();
+        }
         let file = ConfigFile {
             hub_url: self.hub_url.clone(),
             hub_carried: self.hub_carried && self.hub_url.is_some(),
@@ -392,7 +408,7 @@ impl Config {
             seed: Zeroizing::new(self.seed.expose_secret().to_owned()),
             name: self.name.clone(),
             role: self.role.clone(),
-            attention: (attention != AttentionSettings::default()).then_some(attention),
+            attention: Some(attention).filter(|a| a.as_object().is_some_and(|a| !a.is_empty())),
             rest: self.rest.clone(),
         };
         // Strings and a map with string keys: it serialises.
@@ -400,6 +416,19 @@ impl Config {
         text.push(b'\n');
         text
     }
+}
+
+/// The settings in the file, and apart from them a mode that only a newer version knows.
+fn attention_of(file: Option<Value>) -> Option<(AttentionSettings, Option<Value>)> {
+    let Some(mut file) = file.filter(|file| !file.is_null()) else {
+        return Some((AttentionSettings::default(), None));
+    };
+    if let Ok(known) = AttentionSettings::deserialize(&file) {
+        return Some((known, None));
+    }
+    let mode = file.as_object_mut()?.remove("mode")?;
+    let known = AttentionSettings::deserialize(&file).ok()?;
+    mode.is_string().then_some((known, Some(mode)))
 }
 
 pub(crate) fn usable_role(role: &str) -> Option<String> {

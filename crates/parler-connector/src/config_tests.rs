@@ -108,7 +108,7 @@ fn a_damaged_file_is_named_and_left_alone() {
         with("seed", json!(7)),
         with("id", json!(other)),
         with("name", Value::Null),
-        with("attention", json!({"mode": "loud"})),
+        with("attention", json!({"mode": 7})),
     ] {
         keyfile::replace(&path_in(&home), damaged.as_bytes()).unwrap();
         let error = Config::load_or_mint(&home, None, None).unwrap_err();
@@ -347,4 +347,28 @@ fn the_name_of_a_named_identity_is_its_own() {
     assert_eq!(config.name, "alice");
     let effective = effective(&config, &cx, &identity, &Flags::default()).unwrap();
     assert_eq!(effective.name, "alice");
+}
+
+#[test]
+fn an_attention_mode_of_a_newer_version_is_kept_and_is_no_damage() {
+    let world = World::new();
+    Config::load_or_mint(world.base(), Some("a"), None).unwrap();
+    let path = path_in(world.base());
+    let read = || -> Value { serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap() };
+    let mut file = read();
+    file["attention"] = json!({"mode":"telepathy","quiet_rooms":["r"]});
+    keyfile::replace(&path, file.to_string().as_bytes()).unwrap();
+    let config = Config::update(world.base(), |c| c.name = "b".into()).unwrap();
+    assert_eq!(config.attention.mode, None);
+    assert_eq!(config.attention.room("r"), Some(RoomAttention::Quiet));
+    assert_eq!(read()["attention"], file["attention"]);
+    let set = |c: &mut Config| c.attention.mode = parler_protocol::Attention::from_wire("dnd");
+    Config::update(world.base(), set).unwrap();
+    assert_ne!(read()["attention"]["mode"], "telepathy");
+    file["attention"] = json!({"quiet_rooms":7});
+    keyfile::replace(&path, file.to_string().as_bytes()).unwrap();
+    assert!(matches!(
+        Config::load(world.base()),
+        Err(ConfigError::Damaged { .. })
+    ));
 }

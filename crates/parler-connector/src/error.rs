@@ -32,6 +32,17 @@ pub enum ClientError {
         /// The system's words.
         reason: String,
     },
+    /// The hub, or a proxy before it, takes no more connections from this address for now.
+    #[error(
+        "too many requests from this address; try again in {} s",
+        retry_after.as_millis().div_ceil(1000)
+    )]
+    Throttled {
+        /// The hub.
+        url: String,
+        /// When it may work.
+        retry_after: Duration,
+    },
     /// The hub accepts and says nothing. The request may or may not have had an effect.
     #[error("the hub at {url} did not answer in time ({what})")]
     TimedOut {
@@ -178,6 +189,7 @@ impl ClientError {
     pub fn retryable(&self) -> bool {
         match self {
             ClientError::Refused { code, .. } => code.as_ref().is_some_and(ErrorCode::retryable),
+            ClientError::Throttled { .. } => true,
             other => other.is_outage(),
         }
     }
@@ -254,7 +266,8 @@ impl ClientError {
             ClientError::Refused {
                 code, retry_after, ..
             } => return refused_hint(code.as_ref(), *retry_after),
-            ClientError::Unexpected { .. }
+            ClientError::Throttled { .. }
+            | ClientError::Unexpected { .. }
             | ClientError::NotASingleRequest { .. }
             | ClientError::NoRandomness(_)
             | ClientError::Stopped => return None,

@@ -24,6 +24,7 @@ use crate::error::ClientError;
 use crate::link::{Link, Request};
 use crate::options::LONGEST;
 use crate::reconnect::Backoff;
+use crate::replies;
 use crate::shared::{Bell, Shared};
 
 /// How often a hub is read that neither pushes nor parks.
@@ -210,7 +211,7 @@ impl<'a> Vigil<'a> {
         let started = Instant::now();
         let limit = started + Duration::from_secs(secs) + shared.pace.pong;
         let pulled = match ask(&mut link, shared, &request, limit).await {
-            Ok(ServerFrame::Pulled(pulled)) => pulled,
+            Ok(ServerFrame::Pulled(pulled)) => replies::page(self.room, pulled),
             Ok(other) => return Err(unexpected(request.op, &other)),
             // An ordinary read makes itself smaller.
             Err(ClientError::ReplyTooLarge { .. }) => {

@@ -54,6 +54,7 @@ mod reconnect;
 pub mod registry;
 mod relay;
 pub mod render;
+mod replies;
 mod rule;
 pub mod safe;
 pub mod session;

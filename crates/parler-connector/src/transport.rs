@@ -3,6 +3,8 @@
 //! Owns what a WebSocket needs to be bounded (buffers, message size) and how bytes become frames.
 //! Knows nothing of logins, requests and their order.
 
+use std::time::Duration;
+
 use futures_util::stream::{SplitSink, SplitStream};
 use futures_util::{SinkExt, StreamExt};
 use parler_protocol::limits::{MAX_BLOB_BYTES, WS_MESSAGE_SLACK_BYTES};
@@ -12,6 +14,7 @@ use tokio::net::TcpStream;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 use tokio_tungstenite::tungstenite::error::{CapacityError, Error as WsError, ProtocolError};
 use tokio_tungstenite::tungstenite::handshake::client::Request as Upgrade;
+use tokio_tungstenite::tungstenite::http::HeaderValue;
 use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
 use tokio_tungstenite::tungstenite::{Message, Utf8Bytes};
 use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async_tls_with_config};
@@ -28,6 +31,11 @@ pub(crate) const MAX_MESSAGE_BYTES: usize = 28 * 1024 * 1024;
 const _: () = assert!(MAX_MESSAGE_BYTES as u64 > MAX_BLOB_BYTES + WS_MESSAGE_SLACK_BYTES);
 /// The most that may wait to be written: one message of the largest kind and its framing.
 const MAX_WRITE_BUFFER_BYTES: usize = MAX_MESSAGE_BYTES + WRITE_BUFFER_BYTES + 1024;
+
+/// How long a hub that does not say it wants no more connections: its budget is one of a minute.
+const USUAL_PAUSE: Duration = Duration::from_secs(60);
+/// The longest such time that is told.
+const MAX_PAUSE: Duration = Duration::from_secs(24 * 60 * 60);
 
 type Ws = WebSocketStream<MaybeTlsStream<TcpStream>>;
 
@@ -127,8 +135,12 @@ fn not_opened(url: &str, error: WsError) -> ClientError {
     match error {
         WsError::Http(response) => {
             let status = response.status();
-            // A proxy whose hub is away, or a budget that is spent, passes.
-            if status.is_server_error() || matches!(status.as_u16(), 408 | 429) {
+            if status.as_u16() == 429 {
+                let retry_after = retry_after(response.headers().get("retry-after"));
+                return ClientError::Throttled { url, retry_after };
+            }
+            // A proxy whose hub is away passes.
+            if status.is_server_error() || status.as_u16() == 408 {
                 unreachable(format!("HTTP {status}"))
             } else {
                 not_a_hub(format!("it answers with HTTP {status}"))
@@ -148,6 +160,12 @@ fn not_opened(url: &str, error: WsError) -> ClientError {
         | WsError::AlreadyClosed => unreachable("the connection ended at once".to_owned()),
         other => not_a_hub(words(&other.to_string())),
     }
+}
+
+/// What the header says in seconds; [`USUAL_PAUSE`] where it says something else.
+fn retry_after(header: Option<&HeaderValue>) -> Duration {
+    let secs = header.and_then(|header| header.to_str().ok()?.trim().parse().ok());
+    secs.map_or(USUAL_PAUSE, Duration::from_secs).min(MAX_PAUSE)
 }
 
 /// Waits for whatever comes next. Safe to cancel.
@@ -236,6 +254,14 @@ mod tests {
                 "{garbage}"
             );
         }
+    }
+
+    #[test]
+    fn a_hub_that_wants_fewer_connections_says_for_how_long() {
+        let secs = |text: &str| retry_after(HeaderValue::from_str(text).ok().as_ref()).as_secs();
+        assert_eq!((secs(" 12 "), secs("soon"), secs("-1")), (12, 60, 60));
+        assert_eq!(retry_after(None), USUAL_PAUSE);
+        assert_eq!(secs("18446744073709551615"), MAX_PAUSE.as_secs());
     }
 
     #[test]

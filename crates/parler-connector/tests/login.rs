@@ -328,7 +328,6 @@ async fn a_web_server_is_no_hub_and_a_proxy_without_its_hub_is_an_outage() {
         ("401 Unauthorized", false),
         ("502 Bad Gateway", true),
         ("503 Service Unavailable", true),
-        ("429 Too Many Requests", true),
     ] {
         let url = answering_tcp(format!("HTTP/1.1 {status}\r\ncontent-length: 0\r\n\r\n")).await;
         let refused = Client::connect(options(&url)).await.unwrap_err();
@@ -338,6 +337,14 @@ async fn a_web_server_is_no_hub_and_a_proxy_without_its_hub_is_an_outage() {
             other => panic!("{status}: {other:?}"),
         }
     }
+    let busy = "HTTP/1.1 429 Too Many Requests\r\nretry-after: 9\r\ncontent-length: 0\r\n\r\n";
+    let url = answering_tcp(busy.into()).await;
+    let refused = Client::connect(options(&url)).await.unwrap_err();
+    assert!(refused.retryable() && !refused.is_outage(), "{refused:?}");
+    assert_eq!(
+        refused.to_string(),
+        "too many requests from this address; try again in 9 s"
+    );
     let url = answering_tcp("220 mail.example ESMTP\r\n".into()).await;
     let refused = Client::connect(options(&url)).await.unwrap_err();
     assert!(

@@ -449,3 +449,71 @@ async fn notices_are_apart_from_messages() {
     assert_eq!(client.next_push().await.seq, 4);
     assert!(matches!(client.next_notice().await, ServerFrame::Guard(guard) if guard.seq == 3));
 }
+
+#[tokio::test]
+async fn messages_of_another_room_are_not_taken_for_ones_of_the_room_that_was_asked_for() {
+    let hub = FakeHub::answering(|_, frame| match frame["op"].as_str() {
+        Some("pull") => {
+            let mut other = message(2);
+            other["room"] = json!("elsewhere");
+            vec![pulled(&[message(1), other], 2)]
+        }
+        _ => vec![usual(frame)],
+    })
+    .await;
+    let client = client_of(&hub).await;
+    let unread = Read::Unread { limit: 9 };
+    let since = Read::Since { seq: 0, limit: 9 };
+    for read in [unread, since] {
+        let page = client.pull("r", read).await.unwrap();
+        let seqs: Vec<_> = page.messages.iter().map(|m| m.seq).collect();
+        assert_eq!((seqs, page.cursor), (vec![1], 2));
+    }
+    let waited = client.wait("r", 9, Duration::from_secs(1)).await.unwrap();
+    assert_eq!(waited.messages.len(), 1);
+}
+
+#[tokio::test]
+async fn what_a_shell_would_run_does_not_come_out_of_a_reply() {
+    let evil = "a;touch${IFS}/tmp/x;b";
+    let hub = FakeHub::answering(move |_, frame| {
+        let mut reply = usual(&match frame["op"].as_str() {
+            Some("redeem") => json!({"op":"ping"}),
+            _ => frame.clone(),
+        });
+        match frame["op"].as_str() {
+            Some("invite") => {
+                let field = frame["room"].as_str().unwrap();
+                reply[field] = json!(evil);
+            }
+            Some("send") => reply["room"] = json!(evil),
+            Some("redeem") => reply = json!({"type":"joined","room":evil,"kind":"channel"}),
+            Some("rooms") => {
+                let room = |name| json!({"name":name,"kind":"channel","members":1,"unread":0});
+                reply["rooms"] = json!([room(evil), room("team")]);
+            }
+            _ => {}
+        }
+        vec![reply]
+    })
+    .await;
+    let client = client_of(&hub).await;
+    let refused = |error: ClientError| {
+        assert!(matches!(error, ClientError::Unexpected { .. }), "{error:?}");
+        assert!(!error.to_string().contains("touch"), "{error}");
+    };
+    for field in ["code", "url", "room"] {
+        let invite = parler_protocol::Invite {
+            kind: parler_protocol::RoomKind::Channel,
+            room: Some(field.to_owned()),
+            ttl_secs: None,
+            max_uses: None,
+            require_approval: false,
+        };
+        refused(client.invite(invite).await.unwrap_err());
+    }
+    refused(client.redeem("A3KELDJR").await.unwrap_err());
+    refused(client.send(Outgoing::text("r", "hi")).await.unwrap_err());
+    let rooms = client.rooms().await.unwrap();
+    assert_eq!((rooms.len(), rooms[0].name.as_str()), (1, "team"));
+}

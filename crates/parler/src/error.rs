@@ -158,6 +158,7 @@ impl From<ClientError> for CliError {
         let kind = match &error {
             ClientError::BadUrl { .. } => Kind::Config,
             ClientError::Refused { code, .. } => kind_of(code.as_ref()),
+            ClientError::Throttled { .. } => Kind::Refused,
             e if e.is_outage() => Kind::Unreachable,
             ClientError::NotAHub { .. } | ClientError::WrongHub { .. } => Kind::Unreachable,
             ClientError::BadChallenge { .. } | ClientError::AnothersLogin { .. } => {
