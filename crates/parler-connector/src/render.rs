@@ -372,6 +372,14 @@ fn banner_item(
     lines.join("\n")
 }
 
+/// Whether a message is validly signed by its author, for the room in which it stands.
+#[must_use]
+pub fn proven(message: &StoredMessage, my_id: &str) -> bool {
+    let (state, sig) = parler_identity::message::check(message);
+    state == SigState::Valid
+        && sig.is_some_and(|sig| parler_identity::bound_to_room(message, &sig, my_id))
+}
+
 /// Whether a message gives the context that its session was opened with.
 #[must_use]
 pub fn gives_context(message: &StoredMessage) -> bool {

@@ -1,4 +1,8 @@
 //! Cards, searching them, and writing to who has one, over literal JSON.
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test that cannot go on should stop right there"
+)]
 
 use parler_identity::sign_card;
 use parler_protocol::AgentCard;

@@ -1,4 +1,8 @@
 //! What an owner decides, and who may come and go, over literal JSON.
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test that cannot go on should stop right there"
+)]
 
 use std::time::Duration;
 

@@ -1,4 +1,8 @@
 //! Login, over literal JSON.
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test that cannot go on should stop right there"
+)]
 
 use std::time::Duration;
 

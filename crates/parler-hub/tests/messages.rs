@@ -1,4 +1,8 @@
 //! Sending, reading, waiting, push, over literal JSON.
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test that cannot go on should stop right there"
+)]
 
 use std::time::{Duration, Instant};
 

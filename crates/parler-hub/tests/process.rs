@@ -1,5 +1,9 @@
 //! The hub as a process: starts, refusals to start, signals, the hub on demand.
 #![cfg(unix)]
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test that cannot go on should stop right there"
+)]
 
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};

@@ -1,4 +1,8 @@
 //! Invites, redeeming, listings, presence, over literal JSON.
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test that cannot go on should stop right there"
+)]
 
 use parler_testkit::{RawSocket, TestHub, keys};
 use serde_json::json;

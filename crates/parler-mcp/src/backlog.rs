@@ -7,10 +7,9 @@
 use std::collections::VecDeque;
 
 use parler_connector::Read;
+use parler_connector::render::proven;
 use parler_connector::render::{self, DIGEST_MESSAGES, Me, Voice};
 use parler_connector::safe::model::{BODY_CHARS, Frame};
-use parler_identity::message::check;
-use parler_identity::{SigState, bound_to_room};
 use parler_protocol::{HandoffRef, StoredMessage, TypedPart};
 
 use crate::error::ToolError;
@@ -53,9 +52,7 @@ impl Turns {
         if message.from.id == me.id || !handoff.is_some_and(|handoff| me.is_meant(&handoff)) {
             return;
         }
-        let (state, sig) = check(message);
-        let bound = sig.is_some_and(|sig| bound_to_room(message, &sig, me.id));
-        if state != SigState::Valid || !bound {
+        if !proven(message, me.id) {
             push(&mut self.doubtful, message.clone(), KEPT_DOUBTFUL);
             return;
         }

@@ -59,7 +59,7 @@ mod tests {
 
     #[test]
     fn marks_are_told_from_letters() {
-        assert!(EDGES.is_sorted() && EDGES.len() % 2 == 0);
+        assert!(EDGES.is_sorted() && EDGES.len().is_multiple_of(2));
         for mark in [
             0x0300, 0x036F, 0x0483, 0x0489, 0x05BD, 0x0610, 0x065F, 0x0730, 0x08D3, 0x08E4, 0x08FF,
             0x0E47, 0x0EB8, 0x1AB0, 0x1DFF, 0x20D0, 0x20F0, 0xA8E0, 0xA8F1, 0xFE20, 0xFE2F,
