@@ -100,7 +100,7 @@ pub fn line(peer: &str) -> String {
     shown.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// As [`line`], at most that many characters, with a mark where it was cut.
+/// As [`line()`], at most that many characters, with a mark where it was cut.
 #[must_use]
 pub fn short_line(peer: &str, max_chars: usize) -> String {
     let whole = line(peer);

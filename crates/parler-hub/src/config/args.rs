@@ -21,7 +21,7 @@ pub struct HubArgs {
     /// The database file; without it everything is forgotten at the end
     #[arg(long, env = "PARLER_HUB_DB", value_name = "FILE")]
     pub db: Option<PathBuf>,
-    /// The address that links are made of [default: parler://<addr>]
+    /// The address that links are made of [default: parler://ADDR]
     #[arg(long, env = "PARLER_HUB_URL", value_name = "URL")]
     pub url: Option<String>,
     /// Display name

@@ -68,7 +68,7 @@ pub fn new_banner(
     banner(&new, me, paint)
 }
 
-/// As [`line`], with a word on a turn that is offered again.
+/// As [`line()`], with a word on a turn that is offered again.
 pub fn line_once(message: &StoredMessage, me: &Me<'_>, once: &Once, paint: Paint) -> String {
     let shown = line(message, me, paint);
     if is_offered_again(message, me, once) {
