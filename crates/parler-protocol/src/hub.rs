@@ -4,6 +4,9 @@
 //! the requests; only [`ServerFrame::Delivery`], [`ServerFrame::Turn`], [`ServerFrame::Guard`] and
 //! [`ServerFrame::JoinRequest`] come unasked, and only to a connection that subscribed.
 //!
+//! The file is long because it is the list of the wire: one short struct a frame, no logic but
+//! [`HandoffRef::is_for`], so that the contract can be read from top to bottom in one place.
+//!
 //! Each op has a struct of its own, so that a hub can read the tag first and then decode just
 //! that struct, with `parts` still raw ([`Send`] and [`StoredMessage`] are generic over them).
 
