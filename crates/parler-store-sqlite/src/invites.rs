@@ -227,8 +227,10 @@ fn spend(conn: &Connection, code: &CodeHash) -> rusqlite::Result<()> {
 }
 
 fn ask(conn: &Connection, room: i64, agent: i64, now: i64) -> rusqlite::Result<()> {
+    // Requests of one millisecond, or after the clock went back, keep the order in which they came.
     const INSERT: &str = "INSERT INTO join_requests (room_id, agent_id, state, requested_at)
-        VALUES (?1, ?2, 'pending', ?3)";
+        SELECT ?1, ?2, 'pending', max(?3, coalesce(max(requested_at) + 1, ?3))
+        FROM join_requests WHERE room_id = ?1";
     conn.prepare_cached(INSERT)?.execute([room, agent, now])?;
     Ok(())
 }

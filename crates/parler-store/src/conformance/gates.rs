@@ -52,6 +52,17 @@ pub(super) async fn an_owner_admits_refuses_and_thinks_again(s: &mut Story) {
     assert_eq!(foreign, ResolveOutcome::NotOwner);
 }
 
+pub(super) async fn requests_of_one_moment_keep_their_order(s: &mut Story) {
+    let code = gated(s).await;
+    let asked = [agent(5), agent(2), agent(9), agent(1)];
+    for agent in &asked {
+        s.redeem(code, agent).await;
+    }
+    let rows = s.store.join_requests(&r(), &agent(0)).await.unwrap();
+    let listed: Vec<_> = rows.unwrap().into_iter().map(|row| row.agent).collect();
+    assert_eq!(listed, asked);
+}
+
 pub(super) async fn who_leaves_is_no_member_and_may_come_back(s: &mut Story) {
     let (a, b) = (agent(0), agent(1));
     let code = s.open("r", &a).await;

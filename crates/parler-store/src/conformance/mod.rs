@@ -108,6 +108,7 @@ cases! { ($)
         there_is_no_dm_room_with_oneself;
     gates:
         an_owner_admits_refuses_and_thinks_again
+        requests_of_one_moment_keep_their_order
         who_leaves_is_no_member_and_may_come_back
         the_last_member_takes_the_room_along
         an_owner_removes_and_bans
