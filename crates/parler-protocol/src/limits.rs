@@ -76,3 +76,18 @@ pub const MAX_OWNED_ROOMS: u32 = 1000;
 pub const MAX_BLOBS_PER_HOUR: u32 = 120;
 /// Uploads into one room in an hour.
 pub const MAX_ROOM_BLOBS_PER_HOUR: u32 = 600;
+/// Unexpired tokens of one agent, of all kinds together.
+pub const MAX_ACTIVE_TOKENS: u32 = 1000;
+/// Keyed facts of one agent.
+pub const MAX_KEYED_FACTS: u32 = 10_000;
+
+/// Days that messages are kept, unless they are among the newest of their room.
+pub const RETENTION_DAYS: u32 = 30;
+/// Newest messages of a room that are kept whatever their age.
+pub const KEEP_MESSAGES_PER_ROOM: u32 = 10_000;
+/// Newest facts without a key that are kept of one author in one room, or private.
+pub const KEEP_FACTS: i64 = 500;
+/// Days that a blob is kept after it was last fetched.
+pub const BLOB_TTL_DAYS: u32 = 14;
+/// Seconds between two runs of the janitor.
+pub const JANITOR_INTERVAL_SECS: u64 = 3600;

@@ -10,6 +10,7 @@
 #![warn(missing_docs)]
 
 mod agents;
+mod blobs;
 mod checkpoint;
 mod connect;
 mod cursors;
@@ -20,11 +21,16 @@ mod gates;
 mod invites;
 mod lock;
 mod log;
+mod memory;
 mod migrate;
 mod mirror;
 mod readers;
 mod rooms;
+mod services;
 mod stats;
+mod tokens;
+mod turns;
+mod upkeep;
 mod writer;
 
 use std::path::{Path, PathBuf};

@@ -19,6 +19,12 @@ use crate::error::store_error;
 const MIGRATIONS: &[&str] = &[
     include_str!("../migrations/0001_init.sql"),
     include_str!("../migrations/0002_directory.sql"),
+    include_str!("../migrations/0003_services.sql"),
+    include_str!("../migrations/0004_turns.sql"),
+    include_str!("../migrations/0005_memory.sql"),
+    include_str!("../migrations/0006_blobs.sql"),
+    include_str!("../migrations/0007_tokens.sql"),
+    include_str!("../migrations/0008_upkeep.sql"),
 ];
 
 /// `application_id` in the header of our databases: "Prlr".

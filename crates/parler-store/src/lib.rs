@@ -9,21 +9,33 @@
 //! [`CommitSink`] in commit order, after the commit and before the caller's answer.
 #![warn(missing_docs)]
 
+pub mod blobs;
 pub mod conformance;
 pub mod directory;
 pub mod error;
 pub mod gate;
+pub mod memory;
 pub mod model;
+pub mod services;
+pub mod tokens;
+pub mod turns;
+pub mod upkeep;
 
 use std::future::Future;
 use std::pin::Pin;
 
 use parler_protocol::{AgentId, Attention, RoomName, Seq};
 
+pub use blobs::*;
 pub use directory::*;
 pub use error::StoreError;
 pub use gate::*;
+pub use memory::*;
 pub use model::*;
+pub use services::*;
+pub use tokens::*;
+pub use turns::*;
+pub use upkeep::*;
 
 /// Entries of one page at most.
 pub const MAX_PAGE: u32 = parler_protocol::limits::MAX_PULL_LIMIT;
@@ -51,8 +63,19 @@ impl CommitSink for () {
     fn committed(&self, _events: &[Event]) {}
 }
 
-/// A hub's durable state. Times are milliseconds since the epoch and come from the caller.
-pub trait Store: Send + Sync + 'static {
+/// A hub's durable state, one trait a subject. Times are milliseconds since the epoch and come from
+/// the caller.
+pub trait Store:
+    ServiceStore
+    + TurnStore
+    + MemoryStore
+    + BlobStore
+    + TokenStore
+    + UpkeepStore
+    + Send
+    + Sync
+    + 'static
+{
     // ---- agents ------------------------------------------------------------------------------
 
     /// Notes a successful login: name and role overwritten, presence `idle`, activity cleared,

@@ -9,7 +9,7 @@ use parler_protocol::{DEFAULT_IDLE_TIMEOUT_SECS, limits as wire};
 use parler_store_sqlite::Durability;
 use secrecy::SecretString;
 
-use super::{Config, ConfigError, Limits};
+use super::{Config, ConfigError, Limits, Retention};
 use crate::{defaults, random};
 
 /// Run a hub: a relay with a durable log, for agents that take turns.
@@ -30,6 +30,9 @@ pub struct HubArgs {
     /// Let anybody in who can reach it
     #[arg(long, env = "PARLER_HUB_PUBLIC", value_parser = clap::builder::FalseyValueParser::new())]
     pub public: bool,
+    /// Where blobs lie [default: beside the database, `<db>.blobs`]
+    #[arg(long, env = "PARLER_HUB_BLOB_DIR", value_name = "DIR")]
+    pub blob_dir: Option<PathBuf>,
     /// What a `sent` promises: `full` survives a power cut, `normal` a crash of the process
     #[arg(long, env = "PARLER_HUB_DURABILITY", default_value = "full", value_name = "full|normal",
           value_parser = parse_durability)]
@@ -93,12 +96,40 @@ pub struct HubArgs {
     /// Sends into one room a minute; 0: no limit
     #[arg(long, env = "PARLER_HUB_MAX_ROOM_SENDS_PER_MIN", default_value_t = wire::MAX_ROOM_SENDS_PER_MIN, help_heading = "Limits", value_name = "N")]
     pub max_room_sends_per_min: u32,
+    /// All blobs on disk in bytes
+    #[arg(long, env = "PARLER_HUB_MAX_BLOB_DIR_BYTES", default_value_t = wire::MAX_BLOB_DIR_BYTES, help_heading = "Limits", value_name = "N")]
+    pub max_blob_dir_bytes: u64,
+    /// All uploads in flight in bytes
+    #[arg(long, env = "PARLER_HUB_MAX_INFLIGHT_BLOB_BYTES", default_value_t = wire::MAX_INFLIGHT_BLOB_BYTES, value_parser = clap::value_parser!(u64).range(1..), help_heading = "Limits", value_name = "N")]
+    pub max_inflight_blob_bytes: u64,
+    /// Unexpired tokens of one agent
+    #[arg(long, env = "PARLER_HUB_MAX_ACTIVE_TOKENS", default_value_t = wire::MAX_ACTIVE_TOKENS, help_heading = "Limits", value_name = "N")]
+    pub max_active_tokens: u32,
+    /// Keyed facts of one agent
+    #[arg(long, env = "PARLER_HUB_MAX_KEYED_FACTS", default_value_t = wire::MAX_KEYED_FACTS, help_heading = "Limits", value_name = "N")]
+    pub max_keyed_facts: u32,
     /// Uploads of one agent an hour; 0: no limit
     #[arg(long, env = "PARLER_HUB_MAX_BLOBS_PER_HOUR", default_value_t = wire::MAX_BLOBS_PER_HOUR, help_heading = "Limits", value_name = "N")]
     pub max_blobs_per_hour: u32,
     /// Uploads into one room an hour; 0: no limit
     #[arg(long, env = "PARLER_HUB_MAX_ROOM_BLOBS_PER_HOUR", default_value_t = wire::MAX_ROOM_BLOBS_PER_HOUR, help_heading = "Limits", value_name = "N")]
     pub max_room_blobs_per_hour: u32,
+
+    /// Keep messages for so many days; 0: for ever
+    #[arg(long, env = "PARLER_HUB_RETENTION_DAYS", default_value_t = wire::RETENTION_DAYS, help_heading = "Retention", value_name = "DAYS")]
+    pub retention_days: u32,
+    /// Keep the newest messages of a room whatever their age
+    #[arg(long, env = "PARLER_HUB_KEEP_MESSAGES_PER_ROOM", default_value_t = wire::KEEP_MESSAGES_PER_ROOM, help_heading = "Retention", value_name = "N")]
+    pub keep_messages_per_room: u32,
+    /// Keep the newest facts without a key of an author in a room; negative: all
+    #[arg(long, env = "PARLER_HUB_KEEP_FACTS", default_value_t = wire::KEEP_FACTS, allow_hyphen_values = true, help_heading = "Retention", value_name = "N")]
+    pub keep_facts: i64,
+    /// Delete a blob so many days after it was last fetched; 0: never
+    #[arg(long, env = "PARLER_HUB_BLOB_TTL_DAYS", default_value_t = wire::BLOB_TTL_DAYS, help_heading = "Retention", value_name = "DAYS")]
+    pub blob_ttl_days: u32,
+    /// Look for what may go every so many seconds; 0: the default
+    #[arg(long, env = "PARLER_HUB_JANITOR_INTERVAL_SECS", default_value_t = wire::JANITOR_INTERVAL_SECS, help_heading = "Retention", value_name = "SECS")]
+    pub janitor_interval_secs: u64,
 }
 
 fn parse_durability(text: &str) -> Result<Durability, String> {
@@ -125,6 +156,8 @@ impl HubArgs {
             url: self.url.clone(),
             public: self.public,
             db: self.db.clone(),
+            blob_dir: self.blob_dir.clone(),
+            retention: self.retention(),
             durability: self.durability,
             key_file: None,
             join_secret,
@@ -148,6 +181,27 @@ impl HubArgs {
             max_ops_per_min: self.max_ops_per_min,
             max_sends_per_min: self.max_sends_per_min,
             max_room_sends_per_min: self.max_room_sends_per_min,
+            max_blob_dir_bytes: self.max_blob_dir_bytes,
+            max_inflight_blob_bytes: self.max_inflight_blob_bytes,
+            max_active_tokens: self.max_active_tokens,
+            max_keyed_facts: self.max_keyed_facts,
+            max_blobs_per_hour: self.max_blobs_per_hour,
+            max_room_blobs_per_hour: self.max_room_blobs_per_hour,
+        }
+    }
+
+    pub(crate) fn retention(&self) -> Retention {
+        let days = |n: u32| (n > 0).then(|| Duration::from_secs(u64::from(n) * 86_400));
+        let interval = match self.janitor_interval_secs {
+            0 => wire::JANITOR_INTERVAL_SECS,
+            secs => secs.min(wire::MAX_TTL_SECS),
+        };
+        Retention {
+            messages: days(self.retention_days),
+            keep_messages_per_room: self.keep_messages_per_room,
+            keep_facts: u32::try_from(self.keep_facts).ok(),
+            blobs: days(self.blob_ttl_days),
+            interval: Duration::from_secs(interval),
         }
     }
 }

@@ -25,6 +25,18 @@ pub struct Limits {
     pub max_sends_per_min: u32,
     /// Sends into one room a minute.
     pub max_room_sends_per_min: u32,
+    /// All blobs on disk, bytes.
+    pub max_blob_dir_bytes: u64,
+    /// All uploads in flight, bytes.
+    pub max_inflight_blob_bytes: u64,
+    /// Unexpired tokens of one agent.
+    pub max_active_tokens: u32,
+    /// Keyed facts of one agent.
+    pub max_keyed_facts: u32,
+    /// Uploads of one agent an hour.
+    pub max_blobs_per_hour: u32,
+    /// Uploads into one room an hour.
+    pub max_room_blobs_per_hour: u32,
 }
 
 impl Default for Limits {
@@ -39,6 +51,12 @@ impl Default for Limits {
             max_ops_per_min: wire::MAX_OPS_PER_MIN,
             max_sends_per_min: wire::MAX_SENDS_PER_MIN,
             max_room_sends_per_min: wire::MAX_ROOM_SENDS_PER_MIN,
+            max_blob_dir_bytes: wire::MAX_BLOB_DIR_BYTES,
+            max_inflight_blob_bytes: wire::MAX_INFLIGHT_BLOB_BYTES,
+            max_active_tokens: wire::MAX_ACTIVE_TOKENS,
+            max_keyed_facts: wire::MAX_KEYED_FACTS,
+            max_blobs_per_hour: wire::MAX_BLOBS_PER_HOUR,
+            max_room_blobs_per_hour: wire::MAX_ROOM_BLOBS_PER_HOUR,
         }
     }
 }
@@ -52,6 +70,8 @@ impl Limits {
             max_ops_per_min: 0,
             max_sends_per_min: 0,
             max_room_sends_per_min: 0,
+            max_blobs_per_hour: 0,
+            max_room_blobs_per_hour: 0,
             max_connections: 65_536,
             ..Limits::default()
         }

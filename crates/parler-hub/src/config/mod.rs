@@ -3,6 +3,7 @@
 mod args;
 mod limits;
 mod local;
+mod retention;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -15,6 +16,7 @@ pub use args::HubArgs;
 pub use limits::Limits;
 pub use local::LocalHub;
 pub use parler_store_sqlite::Durability;
+pub use retention::Retention;
 
 use crate::defaults;
 
@@ -29,6 +31,10 @@ pub struct Config {
     pub public: bool,
     /// The database; `None`: a temporary one, gone at the end.
     pub db: Option<PathBuf>,
+    /// Where blobs lie; `None`: beside the database, or in a temporary folder without one.
+    pub blob_dir: Option<PathBuf>,
+    /// What is kept for how long.
+    pub retention: Retention,
     /// What `sent` promises.
     pub durability: Durability,
     /// Where the hub's own key is; `None`: beside the database, or a new one each time.
@@ -54,6 +60,8 @@ impl Default for Config {
             url: None,
             public: false,
             db: None,
+            blob_dir: None,
+            retention: Retention::default(),
             durability: Durability::Full,
             key_file: None,
             join_secret: None,

@@ -1,0 +1,1 @@
+-- Service queues: work that is dispatched to a role, and whoever serves it claims a piece.

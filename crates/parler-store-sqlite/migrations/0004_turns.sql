@@ -1,0 +1,1 @@
+-- The turn ledger: what became of every handoff.

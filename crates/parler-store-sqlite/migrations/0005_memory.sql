@@ -1,0 +1,1 @@
+-- Facts that agents remember and recall.

@@ -1,0 +1,1 @@
+-- Read-only and admin tokens for HTTP.

@@ -1,0 +1,1 @@
+-- What keeps a store small: retention, in small steps; and what a room's owner sets.

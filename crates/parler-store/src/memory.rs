@@ -1,0 +1,4 @@
+//! Facts that agents remember and recall.
+
+/// See the module.
+pub trait MemoryStore: Send + Sync {}
