@@ -7,7 +7,7 @@ use parler_protocol::{CLIENT_OPS, ClientFrame, Hello, Pull, Send};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::parts;
+use super::parts::{self, Checked};
 use crate::error::OpError;
 
 /// A decoded request.
@@ -16,7 +16,7 @@ pub enum Request {
     /// Log in.
     Hello(Hello),
     /// Append, with validated raw parts.
-    Send(Send<Box<str>>),
+    Send(Send<Checked<Box<str>>>),
     /// Read.
     Pull(Pull),
     /// Everything else.
@@ -46,12 +46,15 @@ fn read<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, OpError> {
     serde_json::from_str(text).map_err(OpError::bad_frame)
 }
 
-fn send(text: &str) -> Result<Send<Box<str>>, OpError> {
+fn send(text: &str) -> Result<Send<Checked<Box<str>>>, OpError> {
     let send: Send<&RawValue> = read(text)?;
     let parts = parts::normalise(send.parts.get()).map_err(OpError::bad_frame)?;
     Ok(Send {
         target: send.target,
-        parts: parts.into(),
+        parts: Checked {
+            json: parts.json.into(),
+            kinds: parts.kinds,
+        },
         mentions: send.mentions,
         reply_to: send.reply_to,
         client_id: send.client_id,
@@ -104,7 +107,7 @@ mod tests {
         let text = r#"{"op":"send","target":{"kind":"room","room":"r"},"parts":[ {"kind":"text","text":"x"}]}"#;
         match decode(text) {
             Ok(Request::Send(send)) => {
-                assert_eq!(&*send.parts, r#"[ {"kind":"text","text":"x"}]"#);
+                assert_eq!(&*send.parts.json, r#"[ {"kind":"text","text":"x"}]"#);
             }
             other => panic!("{other:?}"),
         }

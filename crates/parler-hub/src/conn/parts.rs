@@ -9,33 +9,93 @@ use std::borrow::Cow;
 use std::fmt;
 
 use parler_protocol::Part;
+use parler_protocol::parts::{
+    BUNDLE_KIND, DISPATCH_KIND, FILE_KIND, HANDOFF_KIND, SIG_KIND, TASK_KIND,
+};
 use parler_protocol::types::is_extension_kind;
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 
 use crate::defaults::MAX_PARTS_DEPTH;
 
-/// Validated parts as they are to be stored: the client's own text, or the normal form where the
-/// client wrote siblings that the contract drops.
+/// Which of the kinds that the hub looks at stand in a message: only then are its parts built.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Kinds(u8);
+
+impl Kinds {
+    /// A handoff.
+    pub const HANDOFF: Kinds = Kinds(1);
+    /// Work for a role.
+    pub const DISPATCH: Kinds = Kinds(1 << 1);
+    /// A report on work.
+    pub const TASK: Kinds = Kinds(1 << 2);
+    /// A signature.
+    pub const SIG: Kinds = Kinds(1 << 3);
+    /// A file or a bundle.
+    pub const FILE: Kinds = Kinds(1 << 4);
+
+    /// Whether one of `others` stands in the message.
+    #[must_use]
+    pub fn any(self, others: Kinds) -> bool {
+        self.0 & others.0 != 0
+    }
+
+    /// Both sets together.
+    #[must_use]
+    pub const fn and(self, others: Kinds) -> Kinds {
+        Kinds(self.0 | others.0)
+    }
+
+    fn of(kind: &str) -> Kinds {
+        match kind {
+            HANDOFF_KIND => Self::HANDOFF,
+            DISPATCH_KIND => Self::DISPATCH,
+            TASK_KIND => Self::TASK,
+            SIG_KIND => Self::SIG,
+            FILE_KIND | BUNDLE_KIND => Self::FILE,
+            _ => Kinds(0),
+        }
+    }
+}
+
+/// Validated parts as they are to be stored.
+#[derive(Debug)]
+pub struct Checked<T> {
+    /// A JSON array.
+    pub json: T,
+    /// What stands in it.
+    pub kinds: Kinds,
+}
+
+/// What the one pass found.
+#[derive(Default)]
+struct Found {
+    /// Siblings that the contract drops.
+    strange: bool,
+    kinds: Kinds,
+}
+
+/// Validates parts: the client's own text, or the normal form where the client wrote siblings
+/// that the contract drops.
 ///
 /// # Errors
 /// Why they are refused.
-pub fn normalise(raw: &str) -> Result<Cow<'_, str>, serde_json::Error> {
-    let mut strange = false;
+pub fn normalise(raw: &str) -> Result<Checked<Cow<'_, str>>, serde_json::Error> {
+    let mut found = Found::default();
     let mut json = serde_json::Deserializer::from_str(raw);
-    Array {
-        strange: &mut strange,
-    }
-    .deserialize(&mut json)?;
+    Array { found: &mut found }.deserialize(&mut json)?;
     json.end()?;
-    if !strange {
-        return Ok(Cow::Borrowed(raw));
-    }
-    let parts: Vec<Part> = serde_json::from_str(raw)?;
-    serde_json::to_string(&parts).map(Cow::Owned)
+    let kinds = found.kinds;
+    let json = if found.strange {
+        let parts: Vec<Part> = serde_json::from_str(raw)?;
+        Cow::Owned(serde_json::to_string(&parts)?)
+    } else {
+        Cow::Borrowed(raw)
+    };
+    Ok(Checked { json, kinds })
 }
 
 struct Array<'a> {
-    strange: &'a mut bool,
+    found: &'a mut Found,
 }
 
 impl<'de> DeserializeSeed<'de> for Array<'_> {
@@ -53,7 +113,7 @@ impl<'de> Visitor<'de> for Array<'_> {
     fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<(), A::Error> {
         while seq
             .next_element_seed(OnePart {
-                strange: &mut *self.strange,
+                found: &mut *self.found,
             })?
             .is_some()
         {}
@@ -62,7 +122,7 @@ impl<'de> Visitor<'de> for Array<'_> {
 }
 
 struct OnePart<'a> {
-    strange: &'a mut bool,
+    found: &'a mut Found,
 }
 
 impl<'de> DeserializeSeed<'de> for OnePart<'_> {
@@ -100,9 +160,9 @@ impl<'de> Visitor<'de> for OnePart<'_> {
             }
         }
         match kind {
-            Some(Kind::Text) if text == Seen::Text => *self.strange |= fields != 2,
-            Some(Kind::Data) if data != Seen::Nothing => *self.strange |= fields != 2,
-            Some(Kind::Extension) => {}
+            Some(Kind::Text) if text == Seen::Text => self.found.strange |= fields != 2,
+            Some(Kind::Data) if data != Seen::Nothing => self.found.strange |= fields != 2,
+            Some(Kind::Extension(kinds)) => self.found.kinds = self.found.kinds.and(kinds),
             Some(Kind::Text) => return Err(A::Error::custom("a text part needs a string `text`")),
             Some(Kind::Data) => return Err(A::Error::custom("a data part needs `data`")),
             Some(Kind::Bad) => {
@@ -150,7 +210,7 @@ impl Visitor<'_> for Key {
 enum Kind {
     Text,
     Data,
-    Extension,
+    Extension(Kinds),
     Bad,
 }
 
@@ -172,7 +232,7 @@ impl Visitor<'_> for KindSeed {
         Ok(match kind {
             "text" => Kind::Text,
             "data" => Kind::Data,
-            kind if is_extension_kind(kind) => Kind::Extension,
+            kind if is_extension_kind(kind) => Kind::Extension(Kinds::of(kind)),
             _ => Kind::Bad,
         })
     }
@@ -251,7 +311,7 @@ mod tests {
             r#"[{"kind":"org.x","a":{"b":[1,2.5,null,"é",{"c":[]}]},"a":1}]"#,
         ] {
             assert!(
-                matches!(normalise(raw), Ok(Cow::Borrowed(same)) if same == raw),
+                matches!(normalise(raw).map(|c| c.json), Ok(Cow::Borrowed(same)) if same == raw),
                 "{raw}"
             );
         }
@@ -261,11 +321,24 @@ mod tests {
     fn foreign_siblings_of_core_parts_are_dropped() {
         let raw = r#"[{"kind":"text","text":"x","junk":1},{"data":1,"kind":"data","j":2}]"#;
         assert_eq!(
-            normalise(raw).unwrap(),
+            normalise(raw).unwrap().json,
             r#"[{"kind":"text","text":"x"},{"kind":"data","data":1}]"#
         );
         let twice = r#"[{"kind":"org.x","kind":"text","text":"a"}]"#;
-        assert_eq!(normalise(twice).unwrap(), r#"[{"kind":"text","text":"a"}]"#);
+        assert_eq!(
+            normalise(twice).unwrap().json,
+            r#"[{"kind":"text","text":"a"}]"#
+        );
+    }
+
+    #[test]
+    fn the_kinds_that_matter_are_noticed_on_the_way() {
+        let raw = r#"[{"kind":"text","text":"x"},{"kind":"com.parler.handoff","next":"y"},
+            {"kind":"com.parler.sig","kind":"com.parler.task"}]"#;
+        let kinds = normalise(raw).unwrap().kinds;
+        assert_eq!(kinds, Kinds::HANDOFF.and(Kinds::TASK));
+        assert!(kinds.any(Kinds::TASK.and(Kinds::SIG)) && !kinds.any(Kinds::SIG));
+        assert_eq!(normalise("[]").unwrap().kinds, Kinds::default());
     }
 
     #[test]

@@ -10,13 +10,14 @@ use parler_store::{Append, Appended, Committing};
 use sha2::{Digest as _, Sha256};
 
 use super::{Caller, Running, cap_optional};
+use crate::conn::parts::Checked;
 use crate::error::OpError;
 use crate::{now_ms, random};
 
 /// Checks a message and queues it in the store. What it resolves to is the rest: it waits for the
 /// commit and answers. The two are apart so that a connection queues its sends one by one, in
 /// their order, and waits for many commits at once.
-pub async fn queue(caller: Caller, op: Send<Box<str>>) -> Running {
+pub async fn queue(caller: Caller, op: Send<Checked<Box<str>>>) -> Running {
     match submit(&caller, op).await {
         Ok((room, committing)) => {
             Box::pin(async move { committed(&caller, &room, committing).await.into() })
@@ -25,7 +26,10 @@ pub async fn queue(caller: Caller, op: Send<Box<str>>) -> Running {
     }
 }
 
-async fn submit(caller: &Caller, op: Send<Box<str>>) -> Result<(RoomName, Committing), OpError> {
+async fn submit(
+    caller: &Caller,
+    op: Send<Checked<Box<str>>>,
+) -> Result<(RoomName, Committing), OpError> {
     check_caps(&op)?;
     let (state, agent) = (&caller.state, &caller.agent);
     let now = now_ms();
@@ -35,7 +39,7 @@ async fn submit(caller: &Caller, op: Send<Box<str>>) -> Result<(RoomName, Commit
         .spend(&agent.id, now)
         .map_err(|r| OpError::rate_limited("messages", r))?;
     let max = state.config().limits.max_message_bytes;
-    if op.parts.len() > max {
+    if op.parts.json.len() > max {
         return Err(OpError::too_large("parts", max));
     }
     let room = resolve(caller, &op.target).await?;
@@ -44,7 +48,7 @@ async fn submit(caller: &Caller, op: Send<Box<str>>) -> Result<(RoomName, Commit
         .spend(&room, now)
         .map_err(|r| OpError::rate_limited("messages in this room", r))?;
     let digest = match &op.client_id {
-        Some(_) => Some(digest(&op.parts)?),
+        Some(_) => Some(digest(&op.parts.json)?),
         None => None,
     };
     let append = Append {
@@ -53,7 +57,7 @@ async fn submit(caller: &Caller, op: Send<Box<str>>) -> Result<(RoomName, Commit
         role: agent.role.clone(),
         room: room.clone(),
         id: random::message_id(),
-        parts: op.parts.into(),
+        parts: op.parts.json.into(),
         mentions: op.mentions.and_then(names::normalise_mentions),
         reply_to: op.reply_to,
         client_id: op.client_id,
@@ -90,7 +94,7 @@ async fn committed(
     }
 }
 
-fn check_caps(op: &Send<Box<str>>) -> Result<(), OpError> {
+fn check_caps(op: &Send<Checked<Box<str>>>) -> Result<(), OpError> {
     let (field, value) = match &op.target {
         Target::Room { room } => ("room", room),
         Target::Dm { agent } => ("agent", agent),
