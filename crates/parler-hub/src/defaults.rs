@@ -57,6 +57,8 @@ pub const MAX_WRITE_BUFFER_BYTES: usize = 64 * 1024 * 1024;
 pub const MAX_HTTP_SOCKETS: usize = 512;
 /// How long a request's head may take: silent sockets must not use up our descriptors.
 pub const HEAD_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long a TLS handshake may take: two round trips and some arithmetic, over any line.
+pub const TLS_TIMEOUT: Duration = Duration::from_secs(5);
 /// Pause after the system refused to accept: it has no descriptors left.
 pub const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 

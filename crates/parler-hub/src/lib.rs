@@ -22,6 +22,7 @@ pub mod random;
 pub mod rate;
 mod run;
 pub mod state;
+pub mod tls;
 pub mod waiters;
 
 use std::future::Future;
@@ -88,6 +89,7 @@ impl Hub {
             source,
         })?;
         config.check(&addr.to_string())?;
+        let tls = config.tls.clone().map(tls::Tls::load).transpose()?;
         let (sender, receiver) = bus::bus();
         let note = serde_json::json!({
             "pid": std::process::id(), "addr": addr.to_string(), "started": now_ms(),
@@ -102,7 +104,7 @@ impl Hub {
         let listeners = bus::Listeners::default();
         let bus = tokio::spawn(receiver.run(listeners.clone()));
         let dyn_store: Arc<dyn Store> = Arc::clone(&store) as Arc<dyn Store>;
-        let state = HubState::new(config, addr, key, dyn_store, listeners);
+        let state = HubState::new(config, addr, key, dyn_store, listeners, tls);
         Ok(Hub {
             state: Arc::new(state),
             listener,
@@ -138,7 +140,7 @@ impl Hub {
             bus,
         } = self;
         let router = http::router(Arc::clone(&state));
-        let serving = http::accept::serve(listener, router);
+        let serving = http::accept::serve(Arc::clone(&state), listener, router);
         let presence = flush_presence(Arc::clone(&state));
         let stopped = async {
             tokio::select! {

@@ -2,11 +2,15 @@
 
 use std::io::Write as _;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use parler_protocol::links;
 use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
 
 use crate::config::LocalHub;
+use crate::state::HubState;
+use crate::tls::Tls;
 use crate::{Hub, HubArgs, HubError, listen};
 
 /// Exit status when the hub could not start.
@@ -74,7 +78,10 @@ async fn run(args: HubArgs) -> Result<(), HubError> {
     };
     let hub = Hub::open(config, listener)?;
     announce(&hub);
-    hub.serve(stop).await?;
+    let renewing = renew(Arc::clone(hub.state()))?;
+    let served = hub.serve(stop).await;
+    renewing.abort();
+    served?;
     tracing::info!("stopped");
     Ok(())
 }
@@ -106,10 +113,32 @@ fn announce(hub: &Hub) {
         dial = links::dial_url(state.url()),
         db = config.db.as_ref().map(|p| p.display().to_string()).as_deref().unwrap_or("none: forgets"),
         durability = ?config.durability,
+        tls = config.tls.is_some(),
         hub = state.key().id().as_str(),
         door,
         "hub is up"
     );
+}
+
+/// Reads the certificate again at every SIGHUP, where there is one.
+fn renew(state: Arc<HubState>) -> Result<JoinHandle<()>, HubError> {
+    #[cfg(unix)]
+    if state.tls().is_some() {
+        use tokio::signal::unix::{SignalKind, signal};
+        let mut hangup = signal(SignalKind::hangup()).map_err(HubError::Signals)?;
+        return Ok(tokio::spawn(async move {
+            while hangup.recv().await.is_some() {
+                match state.tls().map(Tls::reload) {
+                    Some(Err(error)) => {
+                        tracing::error!(%error, "the old TLS certificate stays in use");
+                    }
+                    _ => tracing::info!("the TLS certificate was read again"),
+                }
+            }
+        }));
+    }
+    drop(state);
+    Ok(tokio::spawn(std::future::ready(())))
 }
 
 /// Resolves at an interrupt or SIGTERM. Both are caught from here on, before anybody can reach the

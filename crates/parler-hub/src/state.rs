@@ -16,6 +16,7 @@ use crate::config::Config;
 use crate::fanout::{ConnId, Fanout};
 use crate::presence::Heard;
 use crate::rate::Budgets;
+use crate::tls::Tls;
 use crate::waiters::Waiters;
 
 /// What one hub is, shared by everything that serves it.
@@ -29,6 +30,7 @@ pub struct HubState {
     budgets: Budgets,
     members: Members,
     heard: Heard,
+    tls: Option<Tls>,
     stopping: watch::Sender<bool>,
     next_conn: AtomicU64,
     live: AtomicUsize,
@@ -61,6 +63,7 @@ impl HubState {
         key: KeyPair,
         store: Arc<dyn Store>,
         listeners: Listeners,
+        tls: Option<Tls>,
     ) -> Self {
         let url = config.public_url(bound);
         let digest = Sha256::digest(url.as_bytes());
@@ -79,6 +82,7 @@ impl HubState {
             listeners,
             members: Members::default(),
             heard: Heard::default(),
+            tls,
             stopping: watch::Sender::new(false),
             next_conn: AtomicU64::new(1),
             live: AtomicUsize::new(0),
@@ -151,6 +155,12 @@ impl HubState {
     #[must_use]
     pub fn heard(&self) -> &Heard {
         &self.heard
+    }
+
+    /// The certificate, if the hub speaks TLS by itself.
+    #[must_use]
+    pub fn tls(&self) -> Option<&Tls> {
+        self.tls.as_ref()
     }
 
     /// Takes a place among the connections; `None` when the hub is full.

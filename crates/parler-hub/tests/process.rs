@@ -11,8 +11,9 @@ use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
+use parler_hub::tls::TlsFiles;
 use parler_identity::{challenge, keyfile};
-use parler_testkit::{RawSocket, SOON, Seen, keys, texts};
+use parler_testkit::{RawSocket, SOON, Seen, TestCert, keys, texts};
 use serde_json::json;
 
 fn free_addr() -> SocketAddr {
@@ -308,4 +309,89 @@ fn one_hub_on_demand_a_user_and_a_stranger_on_its_port_is_named() {
         said.contains(&addr.port().to_string()) && said.contains("another program"),
         "{said}"
     );
+}
+
+#[tokio::test]
+async fn sighup_renews_the_certificate_and_a_bad_one_changes_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let files = TlsFiles {
+        cert: folder.path().join("cert.pem"),
+        key: folder.path().join("key.pem"),
+    };
+    let (old, new) = (TestCert::new(), TestCert::new());
+    old.write(&files);
+    let addr = free_addr();
+    let (text, cert) = (addr.to_string(), files.cert.to_str().unwrap());
+    let key = files.key.to_str().unwrap();
+    let args = ["--addr", &text, "--tls-cert", cert, "--tls-key", key];
+    let mut hub = Running::start(&args, addr);
+    let stderr = BufReader::new(hub.0.stderr.take().unwrap());
+    let (says, said) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        for line in stderr.lines().map_while(Result::ok) {
+            let _ = says.send(line);
+        }
+    });
+    let heard = |words: &str| {
+        while let Ok(line) = said.recv_timeout(SOON) {
+            if line.contains(words) {
+                return;
+            }
+        }
+        panic!("never said: {words}");
+    };
+    heard("hub is up");
+    RawSocket::try_connect_tls(addr, &old).await.unwrap();
+
+    std::fs::write(&files.cert, "rubbish").unwrap();
+    hub.signal("-HUP");
+    heard("the old TLS certificate stays in use");
+    RawSocket::try_connect_tls(addr, &old).await.unwrap();
+
+    new.write(&files);
+    hub.signal("-HUP");
+    heard("was read again");
+    RawSocket::try_connect_tls(addr, &new).await.unwrap();
+    assert!(RawSocket::try_connect_tls(addr, &old).await.is_err());
+    hub.signal("-TERM");
+    assert!(hub.wait(SOON).success());
+}
+
+#[test]
+fn tls_that_cannot_work_is_refused_at_the_start_and_opens_no_door() {
+    let folder = tempfile::tempdir().unwrap();
+    let files = TlsFiles {
+        cert: folder.path().join("cert.pem"),
+        key: folder.path().join("key.pem"),
+    };
+    let (cert, key) = (files.cert.to_str().unwrap(), files.key.to_str().unwrap());
+    let said = refused(&[
+        "--addr",
+        "127.0.0.1:0",
+        "--tls-cert",
+        cert,
+        "--tls-key",
+        key,
+    ]);
+    assert!(
+        said.contains(cert) && said.contains("no such file"),
+        "{said}"
+    );
+    TestCert::new().write(&files);
+    std::fs::write(&files.key, "rubbish").unwrap();
+    let said = refused(&[
+        "--addr",
+        "127.0.0.1:0",
+        "--tls-cert",
+        cert,
+        "--tls-key",
+        key,
+    ]);
+    assert!(said.contains(key) && said.contains("private key"), "{said}");
+    let said = refused(&["--addr", "127.0.0.1:0", "--tls-cert", cert]);
+    assert!(said.contains("--tls-key"), "{said}");
+    // Encrypted is not closed: the boot rule holds.
+    TestCert::new().write(&files);
+    let said = refused(&["--addr", "0.0.0.0:0", "--tls-cert", cert, "--tls-key", key]);
+    assert!(said.contains("join secret"), "{said}");
 }

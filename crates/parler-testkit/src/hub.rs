@@ -5,9 +5,12 @@ use std::path::Path;
 use std::sync::Arc;
 
 use parler_hub::state::HubState;
+use parler_hub::tls::TlsFiles;
 use parler_hub::{Config, Hub, Limits, listen};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
+
+use crate::TestCert;
 
 /// A running hub. Drop stops it; [`TestHub::stop`] waits for the end.
 pub struct TestHub {
@@ -42,6 +45,27 @@ impl TestHub {
         TestHub::open(config, (Ipv4Addr::LOCALHOST, 0).into(), folder)
     }
 
+    /// A hub that speaks TLS by itself, with this certificate; [`TestHub::url`] begins with
+    /// `wss://`.
+    ///
+    /// # Panics
+    /// When it cannot start.
+    pub async fn start_tls(cert: &TestCert) -> TestHub {
+        let folder = Arc::new(tempfile::tempdir().expect("a temporary folder"));
+        let files = TlsFiles {
+            cert: folder.path().join("cert.pem"),
+            key: folder.path().join("key.pem"),
+        };
+        cert.write(&files);
+        let config = Config {
+            db: Some(folder.path().join("hub.sqlite")),
+            limits: Limits::unlimited(),
+            tls: Some(files),
+            ..Config::default()
+        };
+        TestHub::open(config, (Ipv4Addr::LOCALHOST, 0).into(), folder)
+    }
+
     fn open(config: Config, addr: SocketAddr, folder: Arc<tempfile::TempDir>) -> TestHub {
         let listener = listen::bind(addr).expect("a port on loopback");
         let hub = Hub::open(config, listener).expect("a hub");
@@ -72,7 +96,11 @@ impl TestHub {
     /// Its address as people write it.
     #[must_use]
     pub fn url(&self) -> String {
-        format!("parler://{}", self.addr)
+        let scheme = match self.state.tls() {
+            Some(_) => "wss",
+            None => "parler",
+        };
+        format!("{scheme}://{}", self.addr)
     }
 
     /// The hub's inside.

@@ -3,9 +3,11 @@
 //! Development only. Everything listens on loopback at a port that the kernel chooses, lives in a
 //! temporary folder, and stops when it is dropped.
 
+mod cert;
 mod hub;
 mod raw;
 
+pub use cert::TestCert;
 pub use hub::TestHub;
 pub use raw::{RawSocket, Seen, texts};
 

@@ -8,15 +8,18 @@ use parler_identity::{KeyPair, challenge};
 use serde_json::{Value, json};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
-use tokio_tungstenite::WebSocketStream;
+use tokio_rustls::TlsConnector;
+use tokio_tungstenite::tungstenite::client::IntoClientRequest as _;
+use tokio_tungstenite::tungstenite::http::HeaderValue;
 use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
 use tokio_tungstenite::tungstenite::{Error, Message};
+use tokio_tungstenite::{MaybeTlsStream, WebSocketStream};
 
-use crate::SOON;
+use crate::{SOON, TestCert};
 
 /// One open socket to a hub.
 pub struct RawSocket {
-    ws: WebSocketStream<TcpStream>,
+    ws: WebSocketStream<MaybeTlsStream<TcpStream>>,
     /// Pushes that came while a reply was awaited.
     pub pushes: Vec<Value>,
 }
@@ -50,13 +53,60 @@ impl RawSocket {
     /// # Errors
     /// What the library says.
     pub async fn try_connect(addr: SocketAddr) -> Result<RawSocket, Error> {
-        let tcp = TcpStream::connect(addr).await.map_err(Error::Io)?;
-        tcp.set_nodelay(true).map_err(Error::Io)?;
+        RawSocket::try_connect_with(addr, &[]).await
+    }
+
+    /// Opens a socket with more headers.
+    ///
+    /// # Errors
+    /// What the library says; a refusal is [`Error::Http`].
+    ///
+    /// # Panics
+    /// When a header is none.
+    pub async fn try_connect_with(
+        addr: SocketAddr,
+        headers: &[(&'static str, &str)],
+    ) -> Result<RawSocket, Error> {
+        let tcp = tcp(addr).await?;
+        RawSocket::upgrade(
+            &format!("ws://{addr}/ws"),
+            headers,
+            MaybeTlsStream::Plain(tcp),
+        )
+        .await
+    }
+
+    /// Opens a socket to a hub that speaks TLS, under the name `localhost`.
+    ///
+    /// # Errors
+    /// What the library says.
+    ///
+    /// # Panics
+    /// Never: the name is one.
+    pub async fn try_connect_tls(addr: SocketAddr, cert: &TestCert) -> Result<RawSocket, Error> {
+        let name = "localhost".try_into().expect("a name");
+        let tls = TlsConnector::from(cert.client())
+            .connect(name, tcp(addr).await?)
+            .await
+            .map_err(Error::Io)?;
+        RawSocket::upgrade("wss://localhost/ws", &[], MaybeTlsStream::Rustls(tls)).await
+    }
+
+    async fn upgrade(
+        url: &str,
+        headers: &[(&'static str, &str)],
+        stream: MaybeTlsStream<TcpStream>,
+    ) -> Result<RawSocket, Error> {
         let config = WebSocketConfig::default()
             .max_message_size(None)
             .max_frame_size(None);
-        let url = format!("ws://{addr}/ws");
-        let (ws, _) = tokio_tungstenite::client_async_with_config(url, tcp, Some(config)).await?;
+        let mut request = url.into_client_request()?;
+        for (name, value) in headers {
+            let value = HeaderValue::from_str(value).expect("a header");
+            request.headers_mut().insert(*name, value);
+        }
+        let (ws, _) =
+            tokio_tungstenite::client_async_with_config(request, stream, Some(config)).await?;
         Ok(RawSocket {
             ws,
             pushes: Vec::new(),
@@ -203,6 +253,12 @@ impl RawSocket {
         }
         self.ask(frame).await
     }
+}
+
+async fn tcp(addr: SocketAddr) -> Result<TcpStream, Error> {
+    let tcp = TcpStream::connect(addr).await.map_err(Error::Io)?;
+    tcp.set_nodelay(true).map_err(Error::Io)?;
+    Ok(tcp)
 }
 
 /// The texts of a `pulled` reply, in order.

@@ -10,6 +10,7 @@ use parler_store_sqlite::Durability;
 use secrecy::SecretString;
 
 use super::{Config, ConfigError, Limits, Retention};
+use crate::tls::TlsFiles;
 use crate::{defaults, random};
 
 /// Run a hub: a relay with a durable log, for agents that take turns.
@@ -54,6 +55,22 @@ pub struct HubArgs {
     /// Take the client's address from the headers of a proxy in front
     #[arg(long, env = "PARLER_HUB_TRUST_PROXY_HEADERS", value_parser = clap::builder::FalseyValueParser::new())]
     pub trust_proxy_headers: bool,
+    /// Speak TLS: the certificate (PEM), followed by those that lead to a root
+    #[arg(
+        long,
+        env = "PARLER_HUB_TLS_CERT",
+        value_name = "FILE",
+        requires = "tls_key"
+    )]
+    pub tls_cert: Option<PathBuf>,
+    /// Its private key (PEM); both files are read again at SIGHUP
+    #[arg(
+        long,
+        env = "PARLER_HUB_TLS_KEY",
+        value_name = "FILE",
+        requires = "tls_cert"
+    )]
+    pub tls_key: Option<PathBuf>,
     /// Web origin that may open a socket (repeatable)
     #[arg(
         long = "allow-origin",
@@ -63,7 +80,7 @@ pub struct HubArgs {
     )]
     pub allowed_origins: Vec<String>,
     /// Be this user's hub on demand: everything in the base home, one hub a user
-    #[arg(long, conflicts_with_all = ["db", "public", "join_secret", "join_secret_file"])]
+    #[arg(long, conflicts_with_all = ["db", "public", "join_secret", "join_secret_file", "tls_cert"])]
     pub local: bool,
     /// The base home for --local [default: ~/.parler]
     #[arg(long, env = "PARLER_BASE", value_name = "DIR")]
@@ -167,6 +184,11 @@ impl HubArgs {
             idle_exit: None,
             allowed_origins: self.allowed_origins.clone(),
             trust_proxy_headers: self.trust_proxy_headers,
+            tls: self
+                .tls_cert
+                .clone()
+                .zip(self.tls_key.clone())
+                .map(|(cert, key)| TlsFiles { cert, key }),
         })
     }
 

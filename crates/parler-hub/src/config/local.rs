@@ -82,6 +82,7 @@ impl LocalHub {
             key_file: Some(self.base.join("hub.key")),
             join_secret: Some(secret_from_file(&self.base.join("hub.secret"))?),
             idle_exit: Some(defaults::LOCAL_IDLE_EXIT),
+            tls: None,
             ..config
         })
     }

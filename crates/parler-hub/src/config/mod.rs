@@ -19,6 +19,7 @@ pub use parler_store_sqlite::Durability;
 pub use retention::Retention;
 
 use crate::defaults;
+use crate::tls::TlsFiles;
 
 /// Everything a hub is told before it starts.
 #[derive(Clone, Debug)]
@@ -51,6 +52,8 @@ pub struct Config {
     pub allowed_origins: Vec<String>,
     /// Take the client's address from the proxy's headers.
     pub trust_proxy_headers: bool,
+    /// Certificate and key; `None`: plain HTTP.
+    pub tls: Option<TlsFiles>,
 }
 
 impl Default for Config {
@@ -72,6 +75,7 @@ impl Default for Config {
             idle_exit: None,
             allowed_origins: Vec::new(),
             trust_proxy_headers: false,
+            tls: None,
         }
     }
 }
@@ -118,6 +122,7 @@ impl Config {
     pub fn public_url(&self, bound: SocketAddr) -> String {
         match &self.url {
             Some(url) => url.trim_end_matches('/').to_owned(),
+            None if self.tls.is_some() => format!("wss://{bound}"),
             None => format!("parler://{bound}"),
         }
     }

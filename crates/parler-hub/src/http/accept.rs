@@ -1,7 +1,8 @@
 //! Accepts sockets and speaks HTTP on them until they are answered or become WebSockets.
 //!
-//! The number of sockets in this state and the time for a request's head are bounded, so that
-//! connections which say nothing neither pile up nor use up the process's descriptors.
+//! The number of sockets in this state, the time for a TLS handshake and that for a request's head
+//! are bounded, so that connections which say nothing neither pile up nor use up the process's
+//! descriptors.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -10,25 +11,28 @@ use std::sync::Arc;
 use axum::Router;
 use axum::extract::{ConnectInfo, Request};
 use hyper::body::Incoming;
+use hyper::rt::{Read, Write};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::timeout;
 use tower::Service as _;
 
 use crate::defaults;
+use crate::state::HubState;
 
 /// Serves a router on a listener, for ever. Dropping it stops accepting; sockets that became
 /// WebSockets live on with their own tasks.
-pub async fn serve(listener: TcpListener, router: Router) -> Infallible {
+pub async fn serve(state: Arc<HubState>, listener: TcpListener, router: Router) -> Infallible {
     let sockets = Arc::new(Semaphore::new(defaults::MAX_HTTP_SOCKETS));
     loop {
         // Who cannot be served now waits in the system's queue. The semaphore is never closed.
         let place = Arc::clone(&sockets).acquire_owned().await;
         match (place, listener.accept().await) {
             (Ok(place), Ok((tcp, peer))) => {
-                tokio::spawn(speak(tcp, peer, router.clone(), place));
+                tokio::spawn(greet(Arc::clone(&state), tcp, peer, router.clone(), place));
             }
             (_, Err(error)) => {
                 tracing::warn!(%error, "cannot accept a connection");
@@ -39,11 +43,35 @@ pub async fn serve(listener: TcpListener, router: Router) -> Infallible {
     }
 }
 
-async fn speak(tcp: TcpStream, peer: SocketAddr, router: Router, place: OwnedSemaphorePermit) {
+async fn greet(
+    state: Arc<HubState>,
+    tcp: TcpStream,
+    peer: SocketAddr,
+    router: Router,
+    place: OwnedSemaphorePermit,
+) {
     // A frame is small and somebody waits for it.
     let _ = tcp.set_nodelay(true);
     let keepalive = socket2::TcpKeepalive::new().with_time(defaults::TCP_KEEPALIVE);
     let _ = socket2::SockRef::from(&tcp).set_tcp_keepalive(&keepalive);
+    match state.tls() {
+        None => speak(TokioIo::new(tcp), peer, router).await,
+        Some(tls) => {
+            let handshake = tls.acceptor().accept(tcp);
+            match timeout(defaults::TLS_TIMEOUT, handshake).await {
+                Ok(Ok(stream)) => speak(TokioIo::new(stream), peer, router).await,
+                Ok(Err(error)) => tracing::trace!(%error, %peer, "no TLS"),
+                Err(_) => tracing::trace!(%peer, "a TLS handshake took too long"),
+            }
+        }
+    }
+    drop(place);
+}
+
+async fn speak<S>(stream: S, peer: SocketAddr, router: Router)
+where
+    S: Read + Write + Unpin + Send + 'static,
+{
     let service = service_fn(move |mut request: Request<Incoming>| {
         request.extensions_mut().insert(ConnectInfo(peer));
         router.clone().call(request)
@@ -51,11 +79,10 @@ async fn speak(tcp: TcpStream, peer: SocketAddr, router: Router, place: OwnedSem
     let served = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(defaults::HEAD_TIMEOUT)
-        .serve_connection(TokioIo::new(tcp), service)
+        .serve_connection(stream, service)
         .with_upgrades()
         .await;
     if let Err(error) = served {
         tracing::trace!(%error, %peer, "a socket ended early");
     }
-    drop(place);
 }
