@@ -272,7 +272,8 @@ fn drop_member(
 fn erase(tx: &mut Tx<'_>, name: &RoomName, room: Room) -> rusqlite::Result<()> {
     const FLOOR: &str = "UPDATE meta SET value = max(value,
             (SELECT coalesce(max(seq), 0) FROM messages)) WHERE key = 'seq_floor'";
-    const TABLES: [&str; 6] = [
+    const TABLES: [&str; 7] = [
+        "DELETE FROM blob_rooms WHERE room_id = ?1",
         "DELETE FROM departed WHERE room_id = ?1",
         "DELETE FROM join_requests WHERE room_id = ?1",
         "DELETE FROM bans WHERE room_id = ?1",

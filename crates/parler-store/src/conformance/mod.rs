@@ -9,6 +9,7 @@
 )]
 
 mod agents;
+mod blobs;
 mod closing;
 mod cursors;
 mod directory;
@@ -98,6 +99,13 @@ cases! { ($)
         a_touch_refreshes_many_and_changes_nothing_else
         an_older_touch_changes_nothing
         a_login_keeps_texts_as_they_are;
+    blobs:
+        a_blob_is_for_members_of_the_rooms_it_was_posted_to
+        content_counts_once_and_up_to_the_budget
+        a_deleted_room_takes_its_bindings_along
+        a_step_collects_what_is_unbound_or_unused
+        what_was_posted_again_or_fetched_is_young_again
+        blobs_survive_a_restart;
     rooms:
         an_invite_opens_a_room_with_its_caller_as_member
         membership_tells_the_kind_to_members_only
@@ -193,6 +201,7 @@ mod tests {
     /// Each case is a `pub(super) async fn` of one of these files.
     const FILES: &[&str] = &[
         include_str!("agents.rs"),
+        include_str!("blobs.rs"),
         include_str!("closing.rs"),
         include_str!("cursors.rs"),
         include_str!("directory.rs"),
