@@ -248,6 +248,7 @@ fn drop_member(
 ) -> rusqlite::Result<()> {
     const MEMBER: &str = "DELETE FROM members WHERE room_id = ?1 AND agent_id = ?2";
     const COUNT: &str = "UPDATE rooms SET member_count = member_count - 1 WHERE id = ?1";
+    const NOTHING: &str = "DELETE FROM departed WHERE room_id = ?1 AND agent_id = ?2";
     const WROTE: &str = "INSERT INTO departed (room_id, agent_id, own) VALUES (?1, ?2, ?3)
         ON CONFLICT (room_id, agent_id) DO UPDATE SET own = excluded.own";
     let own = cursors::own(tx.conn, room.id, agent.1, 0, i64::MAX)?;
@@ -255,6 +256,11 @@ fn drop_member(
         tx.conn
             .prepare_cached(WROTE)?
             .execute([room.id, agent.1, own])?;
+    } else {
+        // It may have left before, when it had written something that is gone by now.
+        tx.conn
+            .prepare_cached(NOTHING)?
+            .execute([room.id, agent.1])?;
     }
     tx.mirror.forget_member(room.id, agent.1);
     tx.conn

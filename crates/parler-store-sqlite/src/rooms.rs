@@ -98,10 +98,14 @@ pub(crate) fn membership(
         .optional()
 }
 
-/// An agent's rooms. Unread messages come from ordinals, never from counting them.
+/// An agent's rooms. Unread messages come from ordinals; counted are only the few that retention
+/// passed over.
 pub(crate) fn rooms(conn: &Connection, agent: &AgentId) -> rusqlite::Result<Vec<RoomRow>> {
     const LIST: &str = "SELECT r.name, r.kind, r.member_count,
-            r.head_ord - max(m.cursor_ord, r.pruned_ord), m.own_unread
+            r.head_ord - max(m.cursor_ord, r.pruned_ord) + (
+                SELECT count(*) FROM messages x INDEXED BY messages_room
+                WHERE x.room_id = r.id AND x.seq > m.cursor AND x.seq <= r.pruned_seq),
+            m.own_unread
         FROM members m JOIN rooms r ON r.id = m.room_id
         WHERE m.agent_id = (SELECT id FROM agents WHERE agent = ?1)
         ORDER BY r.name";

@@ -22,6 +22,7 @@ mod random;
 mod rooms;
 mod story;
 mod unread;
+mod upkeep;
 
 use std::future::Future;
 use std::pin::Pin;
@@ -182,6 +183,15 @@ cases! { ($)
         a_cursor_in_the_middle_counts_right_from_either_end
         a_new_member_has_everything_unread
         unread_counts_survive_a_restart;
+    upkeep:
+        a_message_goes_when_it_is_old_and_not_among_the_newest
+        a_step_does_no_more_than_it_may
+        unread_counts_are_those_of_what_is_left
+        who_comes_back_finds_the_counts_of_what_is_left
+        cursors_stay_and_no_place_is_used_again
+        a_key_is_free_when_its_message_is_gone
+        rooms_are_named_in_which_something_may_go
+        invites_go_when_they_ended_unless_somebody_waits;
     random:
         any_history_agrees_with_a_simple_model;
     events:
@@ -213,6 +223,7 @@ mod tests {
         include_str!("random.rs"),
         include_str!("rooms.rs"),
         include_str!("unread.rs"),
+        include_str!("upkeep.rs"),
     ];
 
     #[test]

@@ -6,7 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use parler_protocol::{AgentId, RoomName, Seq};
 
 use super::story::{Story, agent, together};
-use crate::{Append, Appended, LogEntry, ReadFrom, Store};
+use crate::{Append, Appended, LogEntry, MessageRule, ReadFrom, StepSize, Store};
 
 const AGENTS: u8 = 5;
 const ROOMS: [&str; 3] = ["r0", "r1", "r2"];
@@ -40,13 +40,25 @@ struct Room {
     log: Vec<(i64, AgentId, String)>,
     /// Member and cursor.
     cursors: BTreeMap<AgentId, i64>,
+    /// The last place that was given.
+    head: i64,
+    /// When each message was received.
+    times: BTreeMap<i64, i64>,
     /// Author and key of a message, its digest, its place.
     keys: BTreeMap<(AgentId, String), (u8, i64)>,
 }
 
 impl Room {
     fn head(&self) -> i64 {
-        self.log.last().map_or(0, |(seq, ..)| *seq)
+        self.head
+    }
+
+    /// Deletes the beginning of the log: what is older than `before` and not among the newest.
+    fn prune(&mut self, before: i64, keep: usize) {
+        while self.log.len() > keep && self.times[&self.log[0].0] < before {
+            let gone = self.log.remove(0).0;
+            self.keys.retain(|_, (_, place)| *place != gone);
+        }
     }
 
     fn above(&self, floor: i64) -> impl Iterator<Item = &(i64, AgentId, String)> {
@@ -87,6 +99,9 @@ async fn tell(s: &mut Story, names: &[String], seed: u64) {
         h.at = format!("seed {seed:#x}, step {step}");
         let room = h.dice.below(ROOMS.len());
         let who = agent(u8::try_from(h.dice.below(AGENTS.into())).unwrap());
+        if h.dice.below(25) == 0 {
+            h.prune(&*s.store, &names[room], room).await;
+        }
         match h.dice.below(10) {
             0 => h.join(s, names, room, &who).await,
             1..4 => h.burst(s, names).await,
@@ -161,6 +176,8 @@ impl History {
             (true, None, Appended::New(entry)) => {
                 assert!(entry.seq.0 > model.head(), "{at}");
                 let json = entry.json.to_string();
+                model.head = entry.seq.0;
+                model.times.insert(entry.seq.0, draft.now);
                 model.log.push((entry.seq.0, draft.agent.clone(), json));
                 if let Some(key) = key {
                     model.keys.insert(key, (digest, entry.seq.0));
@@ -230,6 +247,28 @@ impl History {
         };
         let stands = store.advance(&RoomName::new(name), who, Seq(to)).await;
         assert_eq!(stands.unwrap().0, expected, "{}", self.at);
+    }
+
+    async fn prune(&mut self, store: &dyn Store, name: &str, room: usize) {
+        let keep = self.dice.below(40);
+        let before = match self.rooms[room].times.values().last() {
+            Some(last) => last - i64::try_from(self.dice.below(60)).unwrap(),
+            None => 0,
+        };
+        let rule = MessageRule {
+            before,
+            keep: u32::try_from(keep).unwrap(),
+        };
+        let step = StepSize {
+            rows: 7,
+            bytes: 300,
+        };
+        let (mut next, name) = (Some(Seq(0)), RoomName::new(name));
+        while let Some(after) = next {
+            let pruned = store.prune_room(&name, after, rule, step);
+            next = pruned.await.unwrap().next;
+        }
+        self.rooms[room].prune(before, keep);
     }
 
     async fn compare(&mut self, store: &dyn Store, names: &[String], who: &AgentId) {
