@@ -79,6 +79,18 @@ pub const PRESENCE_FLUSH: Duration = Duration::from_secs(15);
 /// Memberships kept in memory to spare the store a question.
 pub const MAX_CACHED_MEMBERSHIPS: usize = 65_536;
 
+/// Rows of one step of the janitor: a few milliseconds of the writer, also on a slow disk.
+pub const SWEEP_ROWS: u32 = 128;
+/// Bytes of bodies that one such step deletes: a long body's pages are visited one by one.
+pub const SWEEP_BYTES: u64 = 1024 * 1024;
+/// Rooms that the janitor asks for at once.
+pub const SWEEP_ROOMS: u32 = 64;
+/// Pause after each step: whoever waits for the writer gets it first.
+pub const SWEEP_PAUSE: Duration = Duration::from_millis(5);
+/// How long an invite outlives its end while somebody who redeemed it still waits for the owner:
+/// it is told so by the code, until the owner had a week to decide.
+pub const ASKED_GRACE_MS: i64 = 7 * 86_400_000;
+
 /// A hub on demand stops after so long without connections.
 pub const LOCAL_IDLE_EXIT: Duration = Duration::from_secs(3600);
 /// How long a starting hub waits for its port or lock, which a stopping one may still hold.

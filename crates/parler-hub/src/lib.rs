@@ -15,6 +15,7 @@ pub mod error;
 pub mod fanout;
 pub mod http;
 pub mod hubkey;
+pub mod janitor;
 pub mod listen;
 pub mod ops;
 pub mod presence;
@@ -142,6 +143,7 @@ impl Hub {
         let router = http::router(Arc::clone(&state));
         let serving = http::accept::serve(Arc::clone(&state), listener, router);
         let presence = flush_presence(Arc::clone(&state));
+        let janitor = janitor::run(Arc::clone(&state));
         let stopped = async {
             tokio::select! {
                 () = shutdown => {}
@@ -157,6 +159,7 @@ impl Hub {
             }
             never = serving => match never {},
             () = presence => unreachable!("the flush loop runs for ever"),
+            () = janitor => unreachable!("the janitor runs for ever"),
         }
     }
 }

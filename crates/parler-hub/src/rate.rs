@@ -83,6 +83,13 @@ impl<K: Hash + Eq + Clone> Budget<K> {
         Ok(())
     }
 
+    /// Forgets the windows that are over.
+    pub fn forget_idle(&self, now: i64) {
+        let mut windows = self.windows.lock().unwrap_or_else(PoisonError::into_inner);
+        windows.retain(|_, w| w.holds(now));
+        windows.shrink_to_fit();
+    }
+
     /// Whether the budget is spent, without spending.
     ///
     /// # Errors
@@ -140,6 +147,18 @@ impl Budgets {
     }
 }
 
+impl Budgets {
+    /// Forgets the windows that are over, of all of them.
+    pub fn forget_idle(&self, now: i64) {
+        self.ops.forget_idle(now);
+        self.sends.forget_idle(now);
+        self.room_sends.forget_idle(now);
+        self.bad_codes.forget_idle(now);
+        self.http.forget_idle(now);
+        self.upgrades.forget_idle(now);
+    }
+}
+
 /// The address that a budget is kept for: an IPv6 host may use its whole /64.
 #[must_use]
 pub fn address_key(ip: IpAddr) -> IpAddr {
@@ -175,6 +194,16 @@ mod tests {
             "a clock that was set back"
         );
         assert_eq!(Budget::new(0).spend(&"a", 1), Ok(()), "no limit");
+    }
+
+    #[test]
+    fn idle_windows_are_forgotten() {
+        let budget = Budget::new(1);
+        budget.spend(&"a", 1_000).unwrap();
+        budget.spend(&"b", 50_000).unwrap();
+        budget.forget_idle(61_000);
+        let left: Vec<_> = budget.windows.lock().unwrap().keys().copied().collect();
+        assert_eq!(left, ["b"]);
     }
 
     #[test]
