@@ -219,7 +219,6 @@ fn uncount(tx: &mut Tx<'_>, room: Room, gone: &[Old]) -> rusqlite::Result<()> {
 }
 
 #[cfg(test)]
-#[expect(clippy::unwrap_used, reason = "a failed expectation is what it is for")]
 mod tests {
     use std::sync::Arc;
 
