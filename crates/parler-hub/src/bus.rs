@@ -6,7 +6,8 @@
 
 use std::sync::Arc;
 
-use parler_store::{CommitSink, Event};
+use parler_protocol::{JoinRequest, JoinRequestNotice, RoomName, ServerFrame};
+use parler_store::{CommitSink, Event, JoinRequestRow};
 use tokio::sync::mpsc;
 
 use crate::defaults;
@@ -63,6 +64,19 @@ pub struct Listeners {
     pub askers: Arc<Waiters>,
 }
 
+/// The frame that tells an owner who waits.
+fn waiting(room: &RoomName, request: &JoinRequestRow) -> ServerFrame {
+    ServerFrame::JoinRequest(JoinRequestNotice {
+        room: room.to_string(),
+        request: JoinRequest {
+            agent: request.agent.to_string(),
+            name: request.name.clone(),
+            role: request.role.clone(),
+            requested_at: request.requested_at,
+        },
+    })
+}
+
 impl Listeners {
     fn push(&self, event: &Event) {
         match event {
@@ -70,6 +84,11 @@ impl Listeners {
             Event::Joined { room, agent, .. } => self.fanout.joined(room, agent),
             Event::Left { room, agent } => self.fanout.left(room, agent),
             Event::Deleted { room } => self.fanout.deleted(room),
+            Event::Requested {
+                room,
+                owner,
+                request,
+            } => self.fanout.tell(owner, &waiting(room, request)),
             _ => {}
         }
     }

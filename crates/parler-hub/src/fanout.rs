@@ -8,9 +8,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use axum::extract::ws::Utf8Bytes;
-use parler_protocol::{AgentId, RoomName};
+use parler_protocol::{AgentId, RoomName, ServerFrame};
 use parler_store::LogEntry;
 use tokio::sync::mpsc;
+
+use crate::conn::Reply;
 
 /// Names one connection of this process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -38,6 +40,8 @@ struct Inner {
 struct Subscriber {
     agent: AgentId,
     outbox: Outbox,
+    /// Whether it takes frames about turns and requests too: older clients do not know them.
+    turns: bool,
     rooms: HashSet<RoomName>,
     /// Rooms that ended for the agent between the registration and [`Fanout::add_rooms`], which
     /// brings a list that may be older.
@@ -46,10 +50,12 @@ struct Subscriber {
 
 impl Fanout {
     /// Registers a connection, of no room yet: from now on a room that its agent joins is added.
-    /// Follow with [`Fanout::add_rooms`]. Repeating it is harmless.
-    pub fn subscribe(&self, conn: ConnId, agent: &AgentId, outbox: Outbox) {
+    /// Follow with [`Fanout::add_rooms`]. `turns`: also frames about turns and requests. Repeating
+    /// it changes that and nothing else.
+    pub fn subscribe(&self, conn: ConnId, agent: &AgentId, outbox: Outbox, turns: bool) {
         let mut inner = self.lock();
-        if inner.subscribers.contains_key(&conn) {
+        if let Some(known) = inner.subscribers.get_mut(&conn) {
+            known.turns = turns;
             return;
         }
         let rooms = HashSet::new();
@@ -58,6 +64,7 @@ impl Fanout {
             Subscriber {
                 agent: agent.clone(),
                 outbox,
+                turns,
                 rooms,
                 gone: Some(HashSet::new()),
             },
@@ -134,12 +141,31 @@ impl Fanout {
                 continue;
             }
             let bytes = bytes.get_or_insert_with(|| delivery(entry));
-            let counter = match subscriber.outbox.try_send(bytes.clone()) {
-                Ok(()) => &self.pushed,
-                Err(_) => &self.dropped,
-            };
-            counter.fetch_add(1, Ordering::Relaxed);
+            self.offer(subscriber, bytes);
         }
+    }
+
+    /// Offers a frame to the connections of an agent that asked for more than messages.
+    pub fn tell(&self, agent: &AgentId, frame: &ServerFrame) {
+        let inner = self.lock();
+        let Some(conns) = inner.by_agent.get(agent) else {
+            return;
+        };
+        let mut bytes: Option<Utf8Bytes> = None;
+        let subscribers = conns.iter().filter_map(|conn| inner.subscribers.get(conn));
+        for subscriber in subscribers.filter(|s| s.turns) {
+            let bytes = bytes.get_or_insert_with(|| Reply::from(frame).0);
+            self.offer(subscriber, bytes);
+        }
+    }
+
+    /// What does not fit into an outbox is dropped and counted.
+    fn offer(&self, subscriber: &Subscriber, bytes: &Utf8Bytes) {
+        let counter = match subscriber.outbox.try_send(bytes.clone()) {
+            Ok(()) => &self.pushed,
+            Err(_) => &self.dropped,
+        };
+        counter.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Pushes queued, and pushes dropped because an outbox was full, since the start.
@@ -236,7 +262,7 @@ mod tests {
     fn a_follower_gets_others_messages_and_none_of_its_own() {
         let fanout = Fanout::default();
         let (tx, mut rx) = mpsc::channel(8);
-        fanout.subscribe(ConnId(1), &AgentId::trusted("UA"), tx);
+        fanout.subscribe(ConnId(1), &AgentId::trusted("UA"), tx, false);
         fanout.deliver(&entry(1, "UB"));
         assert!(rx.try_recv().is_err(), "not in the room yet");
         fanout.joined(&RoomName::new("r"), &AgentId::trusted("UA"));
@@ -257,7 +283,7 @@ mod tests {
         let fanout = Fanout::default();
         let (agent, room) = (AgentId::trusted("UA"), RoomName::new("r"));
         let (tx, mut rx) = mpsc::channel(8);
-        fanout.subscribe(ConnId(1), &agent, tx);
+        fanout.subscribe(ConnId(1), &agent, tx, false);
         fanout.left(&room, &agent);
         // The list was read before the agent had to go.
         fanout.add_rooms(ConnId(1), [room.clone(), RoomName::new("other")]);
@@ -269,10 +295,32 @@ mod tests {
     }
 
     #[test]
+    fn only_who_asked_for_it_is_told_more_than_messages() {
+        let fanout = Fanout::default();
+        let owner = AgentId::trusted("UA");
+        let connect = |conn, agent: &AgentId, turns| {
+            let (tx, rx) = mpsc::channel(8);
+            fanout.subscribe(ConnId(conn), agent, tx, turns);
+            rx
+        };
+        let mut with = connect(1, &owner, true);
+        let mut without = connect(2, &owner, false);
+        let mut stranger = connect(3, &AgentId::trusted("UB"), true);
+        fanout.tell(&owner, &ServerFrame::Pong);
+        assert_eq!(with.try_recv().unwrap().as_str(), r#"{"type":"pong"}"#);
+        assert!(without.try_recv().is_err() && stranger.try_recv().is_err());
+        // It may change its mind.
+        let (tx, _) = mpsc::channel(8);
+        fanout.subscribe(ConnId(2), &owner, tx, true);
+        fanout.tell(&owner, &ServerFrame::Pong);
+        assert!(without.try_recv().is_ok());
+    }
+
+    #[test]
     fn a_full_outbox_drops_and_counts() {
         let fanout = Fanout::default();
         let (tx, _rx) = mpsc::channel(1);
-        fanout.subscribe(ConnId(1), &AgentId::trusted("UA"), tx);
+        fanout.subscribe(ConnId(1), &AgentId::trusted("UA"), tx, false);
         fanout.add_rooms(ConnId(1), [RoomName::new("r")]);
         fanout.deliver(&entry(1, "UB"));
         fanout.deliver(&entry(2, "UB"));

@@ -276,3 +276,30 @@ async fn codes_are_revoked_by_their_minter_or_the_owner() {
         "bad_frame"
     );
 }
+
+#[tokio::test]
+async fn an_owner_that_subscribed_with_turns_is_told_who_waits_once() {
+    let hub = TestHub::start().await;
+    let mut owner = agent(&hub, 1, "owner").await;
+    let mut older = agent(&hub, 1, "owner").await;
+    let mut asker = RawSocket::login(hub.addr(), &keys(2), "ben", Some("tester")).await;
+    let code = gated(&mut owner).await;
+    owner.ask(json!({"op": "subscribe", "turns": true})).await;
+    older.ask(json!({"op": "subscribe"})).await;
+    assert_eq!(asker.redeem(&code).await["type"], "join_pending");
+    let told = owner.push().await;
+    let listed = owner.ask(json!({"op": "join_requests", "room": "r"})).await;
+    let request = listed["requests"][0].clone();
+    assert_eq!(request["role"], "tester");
+    assert_eq!(
+        told,
+        json!({"type": "join_request", "room": "r", "request": request})
+    );
+    // Asking again is no new request, and deciding tells the owner nothing.
+    asker.redeem(&code).await;
+    owner.ask(resolve(2, false)).await;
+    asker.redeem(&code).await;
+    assert_eq!(owner.ask(json!({"op": "ping"})).await["type"], "pong");
+    assert_eq!(older.ask(json!({"op": "ping"})).await["type"], "pong");
+    assert_eq!((owner.pushes.len(), older.pushes.len()), (0, 0));
+}

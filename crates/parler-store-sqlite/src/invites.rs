@@ -1,7 +1,9 @@
 //! Invites: minting them, and redeeming them step by step.
 
 use parler_protocol::{AgentId, RoomName};
-use parler_store::{CodeHash, Event, InviteOutcome, NewInvite, RedeemOutcome, StoreError};
+use parler_store::{
+    CodeHash, Event, InviteOutcome, JoinRequestRow, NewInvite, RedeemOutcome, StoreError,
+};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use crate::agents;
@@ -171,6 +173,7 @@ pub(crate) fn redeem(
             room: name.clone(),
             agent: agent.clone(),
         });
+        tx.events.extend(requested(tx.conn, &name, room, caller)?);
         return Ok(RedeemOutcome::Pending {
             room: name,
             new: true,
@@ -233,6 +236,32 @@ fn ask(conn: &Connection, room: i64, agent: i64, now: i64) -> rusqlite::Result<(
         FROM join_requests WHERE room_id = ?1";
     conn.prepare_cached(INSERT)?.execute([room, agent, now])?;
     Ok(())
+}
+
+/// What the owner is told of a request that was just stored.
+fn requested(
+    conn: &Connection,
+    name: &RoomName,
+    room: Room,
+    agent: i64,
+) -> rusqlite::Result<Option<Event>> {
+    const FIND: &str = "SELECT o.agent, a.agent, a.name, a.role, q.requested_at
+        FROM join_requests q JOIN agents a ON a.id = q.agent_id JOIN agents o ON o.id = ?3
+        WHERE q.room_id = ?1 AND q.agent_id = ?2";
+    conn.prepare_cached(FIND)?
+        .query_row(params![room.id, agent, room.owner], |row| {
+            Ok(Event::Requested {
+                room: name.clone(),
+                owner: AgentId::trusted(row.get_ref(0)?.as_str()?),
+                request: JoinRequestRow {
+                    agent: AgentId::trusted(row.get_ref(1)?.as_str()?),
+                    name: row.get(2)?,
+                    role: row.get(3)?,
+                    requested_at: row.get(4)?,
+                },
+            })
+        })
+        .optional()
 }
 
 #[cfg(test)]

@@ -235,6 +235,15 @@ pub enum Event {
         /// Who.
         agent: AgentId,
     },
+    /// Somebody began to wait to be admitted: for the owner of the room.
+    Requested {
+        /// Stored name.
+        room: RoomName,
+        /// Who owns the room.
+        owner: AgentId,
+        /// Who waits.
+        request: crate::JoinRequestRow,
+    },
     /// A room is gone.
     Deleted {
         /// Stored name.

@@ -177,7 +177,7 @@ impl RawSocket {
     pub async fn reply(&mut self) -> Value {
         loop {
             match self.next(SOON).await {
-                Some(Seen::Frame(frame)) if frame["type"] == "delivery" => self.pushes.push(frame),
+                Some(Seen::Frame(frame)) if is_push(&frame) => self.pushes.push(frame),
                 Some(Seen::Frame(frame)) => return frame,
                 Some(Seen::Pong) => {}
                 other => panic!("a reply, not {other:?}"),
@@ -194,7 +194,7 @@ impl RawSocket {
             return self.pushes.remove(0);
         }
         match self.next(SOON).await {
-            Some(Seen::Frame(frame)) if frame["type"] == "delivery" => frame,
+            Some(Seen::Frame(frame)) if is_push(&frame) => frame,
             other => panic!("a push, not {other:?}"),
         }
     }
@@ -259,6 +259,12 @@ async fn tcp(addr: SocketAddr) -> Result<TcpStream, Error> {
     let tcp = TcpStream::connect(addr).await.map_err(Error::Io)?;
     tcp.set_nodelay(true).map_err(Error::Io)?;
     Ok(tcp)
+}
+
+/// Whether a frame comes unasked.
+fn is_push(frame: &Value) -> bool {
+    const PUSHES: [&str; 4] = ["delivery", "turn", "guard", "join_request"];
+    PUSHES.iter().any(|kind| frame["type"] == *kind)
 }
 
 /// The texts of a `pulled` reply, in order.

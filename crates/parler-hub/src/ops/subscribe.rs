@@ -7,7 +7,7 @@ use crate::error::OpError;
 
 /// Registers the connection, then adds the rooms that the agent already is in: a room that it
 /// joins in between is added by the registration. Ends with the connection.
-pub async fn subscribe(caller: Caller, _op: Subscribe) -> Result<ServerFrame, OpError> {
+pub async fn subscribe(caller: Caller, op: Subscribe) -> Result<ServerFrame, OpError> {
     let Caller {
         state,
         agent,
@@ -15,7 +15,8 @@ pub async fn subscribe(caller: Caller, _op: Subscribe) -> Result<ServerFrame, Op
         outbox,
         ..
     } = caller;
-    state.fanout().subscribe(conn, &agent.id, outbox);
+    let turns = op.turns == Some(true);
+    state.fanout().subscribe(conn, &agent.id, outbox, turns);
     let rooms = state.store().rooms(&agent.id).await?;
     state
         .fanout()

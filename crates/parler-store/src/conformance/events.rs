@@ -45,7 +45,8 @@ pub(super) async fn refusals_and_repeats_are_told_to_nobody(s: &mut Story) {
     s.store.invite(s.new_invite(&b, "r")).await.unwrap();
     s.redeem(code, &a).await;
     s.redeem(code, &b).await;
-    assert_eq!(s.heard.take(), [format!("{} asked r", b.short())]);
+    let waits = format!("{} waits for {} in r", b.short(), a.short());
+    assert_eq!(s.heard.take(), [format!("{} asked r", b.short()), waits]);
     s.redeem(code, &b).await;
     s.redeem([9; 32], &b).await;
     s.store.hello(&b, "ben", None, 1).await.unwrap();

@@ -199,7 +199,8 @@ pub(super) async fn a_gated_code_makes_a_request_that_waits(s: &mut Story) {
     assert_eq!(s.redeem(code, &b).await, pending("r", true));
     assert_eq!(s.redeem(code, &b).await, pending("r", false));
     let asked = format!("{} asked r", b.short());
-    assert_eq!(s.heard.take(), [asked], "once");
+    let waits = format!("{} waits for {} in r", b.short(), a.short());
+    assert_eq!(s.heard.take(), [asked, waits], "once");
     assert_eq!(s.room("r", &a).await.members, 1);
     assert_eq!(s.store.rooms(&b).await.unwrap(), []);
     // Any other gated code of the room says the same.

@@ -55,6 +55,15 @@ fn short(event: &Event) -> String {
         Event::Joined { room, kind, agent } => format!("{} joined {kind} {room}", agent.short()),
         Event::Left { room, agent } => format!("{} left {room}", agent.short()),
         Event::Asked { room, agent } => format!("{} asked {room}", agent.short()),
+        Event::Requested {
+            room,
+            owner,
+            request,
+        } => format!(
+            "{} waits for {} in {room}",
+            request.agent.short(),
+            owner.short()
+        ),
         Event::Deleted { room } => format!("{room} deleted"),
     }
 }
