@@ -8,6 +8,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use crate::cursors;
 use crate::error::Failure;
+use crate::memory;
 use crate::mirror::Room;
 use crate::rooms;
 use crate::writer::Tx;
@@ -292,6 +293,7 @@ fn erase(tx: &mut Tx<'_>, name: &RoomName, room: Room) -> rusqlite::Result<()> {
     for table in TABLES {
         tx.conn.prepare_cached(table)?.execute([room.id])?;
     }
+    memory::erase(tx.conn, room.id)?;
     tx.conn
         .prepare_cached("DELETE FROM rooms WHERE id = ?1")?
         .execute([room.id])?;

@@ -3,6 +3,7 @@
 mod discover;
 mod invite;
 mod members;
+mod memory;
 mod presence;
 mod pull;
 mod rooms;
@@ -87,6 +88,8 @@ async fn other(caller: Caller, frame: ClientFrame) -> Reply {
         ClientFrame::Register(op) => discover::register(caller, op).await.into(),
         ClientFrame::Discover(op) => discover::discover(caller, op).await.into(),
         ClientFrame::Lookup(op) => discover::lookup(caller, op).await.into(),
+        ClientFrame::Remember(op) => memory::remember(caller, op).await.into(),
+        ClientFrame::Recall(op) => memory::recall(caller, op).await.into(),
         ClientFrame::Unsubscribe => subscribe::unsubscribe(&caller).into(),
         later => OpError::unsupported(op_name(&later)).into(),
     }

@@ -18,6 +18,7 @@ mod gates;
 mod idempotency;
 mod invites;
 mod log;
+mod memory;
 mod random;
 mod rooms;
 mod story;
@@ -177,6 +178,19 @@ cases! { ($)
         a_strangers_repeat_is_a_strangers
         one_of_many_concurrent_repeats_is_stored
         keys_survive_a_restart;
+    memory:
+        a_key_replaces_and_none_appends
+        a_key_belongs_to_one_author_in_one_place
+        an_author_has_no_more_keys_than_it_may
+        facts_are_seen_where_they_belong
+        who_leaves_sees_no_more_and_its_facts_stay
+        a_deleted_room_takes_its_facts_along
+        every_text_is_found_by_what_stands_in_it
+        words_find_by_their_beginnings_and_the_rarest_counts_most
+        the_facts_of_others_change_no_order
+        the_nearest_comes_first_and_a_vector_outlives_an_update
+        what_words_and_vectors_find_is_one_list
+        no_more_hits_than_asked_for;
     unread:
         unread_is_what_lies_above_the_cursor
         ones_own_messages_are_unread_but_not_of_others
@@ -218,6 +232,7 @@ mod tests {
         include_str!("events.rs"),
         include_str!("gates.rs"),
         include_str!("idempotency.rs"),
+        include_str!("memory.rs"),
         include_str!("invites.rs"),
         include_str!("log.rs"),
         include_str!("random.rs"),
