@@ -1,15 +1,16 @@
-//! Rough figures of recall, on demand: `cargo test -p parler-store-sqlite --release --test recall
-//! -- --ignored --nocapture`.
+//! What the suite cannot see of recall, and rough figures of it on demand: `cargo test -p
+//! parler-store-sqlite --test recall -- --ignored --nocapture`.
 #![allow(clippy::unwrap_used, reason = "a failed expectation is a failed test")]
 
 mod support;
 
 use std::time::{Duration, Instant};
 
-use parler_store::{Find, MemoryStore, NewFact, Recall};
+use parler_protocol::RoomName;
+use parler_store::{Find, MemoryStore, NewFact, Recall, RememberOutcome, Store};
 use parler_store_sqlite::{Durability, SqliteStore};
 
-use support::{agent, options};
+use support::{agent, open_room, options};
 
 /// Facts in one agent's private memory.
 const FACTS: u64 = 100_000;
@@ -122,6 +123,75 @@ fn told(what: &str, mut took: Vec<Duration>) {
         at(99),
         at(100)
     );
+}
+
+async fn texts(store: &SqliteStore, text: &str) -> Vec<String> {
+    let recall = Recall {
+        agent: agent(0),
+        room: None,
+        find: Find::Like {
+            text: text.to_owned(),
+            embedding: None,
+        },
+        limit: 50,
+    };
+    let hits = store.recall(recall).await.unwrap().unwrap();
+    hits.into_iter().map(|hit| hit.text).collect()
+}
+
+#[tokio::test]
+async fn a_search_goes_through_all_shelves() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("hub.sqlite");
+    for (n, written) in [(0, 32_767), (1, 65_536), (2, 1_000_000), (3, 0)] {
+        let store = SqliteStore::open(options(&path, Durability::Normal)).unwrap();
+        let keyed = NewFact {
+            key: Some("k".into()),
+            max_keyed: 1,
+            ..fact(format!("tapir keyed {n}"), None)
+        };
+        store.remember(keyed).await.unwrap();
+        let text = format!("tapir {n}");
+        store.remember(fact(text.clone(), None)).await.unwrap();
+        store.remember(fact(text, None)).await.unwrap();
+        assert_eq!(texts(&store, "keyed").await, [format!("tapir keyed {n}")]);
+        assert_eq!(texts(&store, "tapir").await.len(), 1 + 2 * (n + 1));
+        store.close().await.unwrap();
+        let database = rusqlite::Connection::open(&path).unwrap();
+        let move_on = "UPDATE fact_scopes SET written = ?1";
+        assert_eq!(database.execute(move_on, [written]).unwrap(), 1);
+    }
+    let database = rusqlite::Connection::open(&path).unwrap();
+    let shelves = "SELECT count(DISTINCT shelf) FROM facts";
+    let shelves: i64 = database.query_row(shelves, [], |row| row.get(0)).unwrap();
+    assert_eq!(shelves, 4);
+}
+
+#[tokio::test]
+async fn an_erased_room_leaves_no_words_and_no_vectors() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("hub.sqlite");
+    let store = SqliteStore::open(options(&path, Durability::Normal)).unwrap();
+    open_room(&store, "r", &agent(0), [1; 32]).await;
+    for _ in 0..3 {
+        let fact = NewFact {
+            room: Some(RoomName::new("r")),
+            ..fact("numbat".into(), Some(vec![0.5; 768]))
+        };
+        let outcome = store.remember(fact).await.unwrap();
+        assert_eq!(outcome, RememberOutcome::Remembered);
+    }
+    let deleted = store.delete_room(&RoomName::new("r"), &agent(0)).await;
+    assert!(deleted.unwrap().is_some());
+    store.close().await.unwrap();
+    let database = rusqlite::Connection::open(&path).unwrap();
+    let check = "INSERT INTO fact_words (fact_words) VALUES ('integrity-check')";
+    database.execute(check, []).unwrap();
+    for table in ["facts", "fact_scopes", "fact_vectors", "fact_words_docsize"] {
+        let count = format!("SELECT count(*) FROM {table}");
+        let left: i64 = database.query_row(&count, [], |row| row.get(0)).unwrap();
+        assert_eq!(left, 0, "{table}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
