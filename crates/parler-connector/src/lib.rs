@@ -45,6 +45,7 @@ mod link;
 pub mod local;
 mod lock;
 mod login;
+mod memory;
 mod naming;
 mod options;
 mod outgoing;

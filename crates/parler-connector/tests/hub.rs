@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use parler_connector::{Client, ClientError, ClientOptions, Endpoint, Outgoing, Read, Redeemed};
 use parler_identity::message::{SigState, bound_to_room, check};
 use parler_protocol::{
-    ClientFrame, ErrorCode, HandoffRef, Invite, RoomKind, RoomOp, ServerFrame, StoredMessage,
-    Target, TypedPart,
+    ClientFrame, ErrorCode, Fact, HandoffRef, Invite, Recall, RoomKind, RoomOp, ServerFrame,
+    StoredMessage, Target, TypedPart,
 };
 use parler_testkit::{SOON, TestHub, keys};
 use tokio::time::timeout;
@@ -285,4 +285,61 @@ async fn refusals_of_the_hub_keep_their_codes() {
     };
     assert_eq!(roster.entries[0].name, "planner");
     assert_eq!(planner.roster("r").await.unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn facts_are_remembered_and_recalled() {
+    let hub = TestHub::start().await;
+    let (planner, reviewer) = pair(&hub).await;
+    let fact = |key: Option<&str>, text: &str, room: Option<&str>| Fact {
+        key: key.map(str::to_owned),
+        text: text.to_owned(),
+        room: room.map(str::to_owned),
+    };
+    let room = Some("release-train");
+    planner
+        .remember(fact(Some("k"), "old", room))
+        .await
+        .unwrap();
+    planner
+        .remember(fact(Some("k"), "ship it 🚀", room))
+        .await
+        .unwrap();
+    planner
+        .remember(fact(None, "private 🚀", None))
+        .await
+        .unwrap();
+    let mut point = vec![0.0; 768];
+    point[3] = 1.0;
+    let near = fact(None, "nearby", room);
+    planner
+        .remember_at(near, Some(point.clone()), Some("m".into()))
+        .await
+        .unwrap();
+    let recall = Recall {
+        query: "🚀".into(),
+        room: None,
+        limit: None,
+        embedding: None,
+        key: None,
+    };
+    let hits = reviewer.recall(recall.clone()).await.unwrap();
+    assert_eq!(hits.len(), 1);
+    assert_eq!(
+        (hits[0].text.as_str(), hits[0].rank),
+        ("ship it 🚀", Some(1))
+    );
+    assert_eq!(hits[0].author, planner.id().as_str());
+    let by_place = Recall {
+        query: String::new(),
+        embedding: Some(point),
+        ..recall.clone()
+    };
+    assert_eq!(reviewer.recall(by_place).await.unwrap()[0].text, "nearby");
+    let foreign = Recall {
+        room: Some("elsewhere".into()),
+        ..recall
+    };
+    let refused = reviewer.recall(foreign).await.unwrap_err();
+    assert_eq!(refused.code(), Some(&ErrorCode::NotMember));
 }

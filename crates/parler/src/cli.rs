@@ -7,7 +7,8 @@ use clap::{Parser, Subcommand};
 use crate::app::{App, Globals};
 use crate::commands::{
     completions, connect, demo, demo_agent, directory, exit_codes, handoff, hook, hub, init,
-    invite, join, leave, mcp, members, presence, recv, rooms, roster, send, session, whoami,
+    invite, join, leave, mcp, members, memory, presence, recv, rooms, roster, send, session,
+    whoami,
 };
 use crate::error::{CliResult, EXIT_CODES};
 
@@ -72,6 +73,10 @@ pub enum Command {
     Discover(directory::DiscoverArgs),
     /// Show the card of an agent
     Card(directory::CardArgs),
+    /// Keep a fact for later: privately, or for everybody in a room
+    Remember(memory::RememberArgs),
+    /// Find facts: your own and those of your rooms
+    Recall(memory::RecallArgs),
     /// Say who you are here, on which hub, and why
     Whoami(whoami::Args),
     /// Make this identity, or set its hub, name and role
@@ -115,6 +120,8 @@ impl Command {
             Command::Register(args) => directory::register(app, args).await,
             Command::Discover(args) => directory::discover(app, args).await,
             Command::Card(args) => directory::card(app, args).await,
+            Command::Remember(args) => memory::remember(app, args).await,
+            Command::Recall(args) => memory::recall(app, args).await,
             Command::Whoami(args) => whoami::run(app, args),
             Command::Init(args) => init::run(app, args),
             Command::Connect(args) => connect::run(app, args),

@@ -15,6 +15,7 @@ pub mod join;
 pub mod leave;
 pub mod mcp;
 pub mod members;
+pub mod memory;
 pub mod presence;
 pub mod recv;
 pub mod rooms;

@@ -36,7 +36,7 @@ pub struct Args {
 
 /// Sends it.
 pub async fn run(app: &App, args: Args) -> CliResult {
-    let text = text_of(&args.text)?;
+    let text = text_of(&args.text, "send")?;
     let agent = app.agent(None)?;
     let client = connect_hub::client(app, &agent).await?;
     let target = args.target.find(&agent, &client).await?;
@@ -63,7 +63,7 @@ pub async fn run(app: &App, args: Args) -> CliResult {
 }
 
 /// The words, or standard input for `-`.
-fn text_of(words: &[String]) -> CliResult<String> {
+pub fn text_of(words: &[String], verb: &str) -> CliResult<String> {
     let text = match words {
         [dash] if dash == "-" => {
             let most = limits::MAX_MESSAGE_BYTES as u64;
@@ -83,7 +83,8 @@ fn text_of(words: &[String]) -> CliResult<String> {
         words => words.join(" "),
     };
     if text.trim().is_empty() {
-        return Err(CliError::usage("there is nothing to send").hint("parler send TEXT"));
+        return Err(CliError::usage(format!("there is nothing to {verb}"))
+            .hint(format!("parler {verb} TEXT")));
     }
     Ok(text)
 }

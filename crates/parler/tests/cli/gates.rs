@@ -1,4 +1,4 @@
-//! What an owner decides, and finding agents by their cards.
+//! What an owner decides, finding agents by their cards, and memory.
 
 use crate::env::Machine;
 
@@ -103,4 +103,42 @@ fn a_card_is_published_found_and_written_to() {
     assert!(read.contains("have a look"), "{read}");
     let nobody = machine.run(&["send", "--to", "ghost", "hello", "--as", "planner"]);
     assert_eq!(nobody.code, 5, "{nobody:?}");
+}
+
+#[test]
+fn facts_are_kept_and_found_by_members() {
+    let machine = Machine::new();
+    machine.session("auth");
+    let said = machine.ok(&["remember", "C++ builds need clang", "--as", "planner"]);
+    assert!(said.contains("for you alone"), "{said}");
+    machine.ok(&[
+        "remember", "--room", "auth", "--key", "ttl", "tokens", "live", "an", "hour", "--as",
+        "planner",
+    ]);
+    let again = [
+        "remember", "--room", "auth", "--key", "ttl", "-", "--as", "planner",
+    ];
+    let again = machine.feed(machine.command(&again), b"tokens live\na day");
+    assert_eq!(again.code, 0, "{again:?}");
+    let own = machine.ok(&["recall", "C++", "--as", "planner"]);
+    assert_eq!(own, "[1] private you: C++ builds need clang\n");
+    let id = machine.json(&["whoami", "--as", "planner"])["id"].clone();
+    let short = &id.as_str().unwrap()[50..];
+    let theirs = machine.ok(&["recall", "tokens", "--as", "webdev"]);
+    assert_eq!(
+        theirs,
+        format!("[1] #auth ·{short} (ttl): tokens live\n    a day\n")
+    );
+    let found = machine.json(&[
+        "recall", "--key", "ttl", "--room", "auth", "--limit", "3", "--as", "webdev",
+    ]);
+    assert_eq!(found["hits"].as_array().unwrap().len(), 1);
+    assert_eq!(found["hits"][0]["author"], id);
+    assert_eq!(found["hits"][0]["rank"], 1);
+    let private = machine.ok(&["recall", "clang", "--as", "webdev"]);
+    assert!(private.contains("no fact matches"), "{private}");
+    let foreign = machine.run(&["recall", "x", "--room", "nowhere", "--as", "webdev"]);
+    assert_ne!(foreign.code, 0, "{foreign:?}");
+    let nothing = machine.run(&["recall", "--as", "webdev"]);
+    assert_eq!(nothing.code, 2, "{nothing:?}");
 }
