@@ -88,7 +88,7 @@ pub enum Command {
     /// What a host's hooks run
     Hook(hook::Args),
     /// Run a hub; `hub status` and `hub stop` are about the local one
-    Hub(hub::Args),
+    Hub(Box<hub::Args>),
     /// Show two agents passing the turn: a hub, two processes, a timeline
     Demo(demo::Args),
     /// Print a completion script for a shell
@@ -127,7 +127,7 @@ impl Command {
             Command::Connect(args) => connect::run(app, args),
             Command::Mcp(args) => mcp::run(app, args).await,
             Command::Hook(args) => return hook::run(app, args).await,
-            Command::Hub(args) => return hub::run(app, args).await,
+            Command::Hub(args) => return hub::run(app, *args).await,
             Command::Demo(args) => demo::run(app, args).await,
             Command::Completions(args) => completions::run(app, args),
             Command::ExitCodes(args) => exit_codes::run(app, args),
