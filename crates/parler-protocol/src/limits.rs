@@ -53,6 +53,21 @@ pub const SERVICE_LEASE_SECS: (u64, u64) = (15, 3600);
 /// Shortest and longest lease of a turn, in seconds.
 pub const TURN_LEASE_SECS: (u64, u64) = (30, 3600);
 
+/// An open turn that was seen, or that nobody saw, for longer than this is stalled.
+pub const TURN_STALL_SECS: u64 = 120;
+/// `deadlineSecs` at most: one year.
+pub const MAX_DEADLINE_SECS: u64 = 31_536_000;
+/// Turns of one `turns` reply when no limit is given.
+pub const DEFAULT_TURNS_LIMIT: u32 = 50;
+/// Turns of one `turns` reply at most.
+pub const MAX_TURNS_LIMIT: u32 = 500;
+/// `note` of an op on a turn: a line or two of words, not the result.
+pub const MAX_NOTE_BYTES: usize = 4096;
+/// Messages without a turn in one chain, unless a room's owner sets it otherwise.
+pub const HOP_LIMIT: u32 = 12;
+/// Handoffs in one chain, unless a room's owner sets it otherwise.
+pub const HANDOFF_HOP_LIMIT: u32 = 100;
+
 /// Presence older than this reads as `offline`.
 pub const PRESENCE_FRESH_MS: i64 = 300_000;
 /// How long a challenge may be answered.

@@ -29,6 +29,37 @@ pub enum TurnState {
 }
 
 impl TurnState {
+    /// All of them, in the order of a turn's life.
+    pub const ALL: [TurnState; 7] = [
+        TurnState::Open,
+        TurnState::Taken,
+        TurnState::Done,
+        TurnState::Failed,
+        TurnState::Declined,
+        TurnState::Cancelled,
+        TurnState::Expired,
+    ];
+
+    /// The word as it stands on the wire.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            TurnState::Open => "open",
+            TurnState::Taken => "taken",
+            TurnState::Done => "done",
+            TurnState::Failed => "failed",
+            TurnState::Declined => "declined",
+            TurnState::Cancelled => "cancelled",
+            TurnState::Expired => "expired",
+        }
+    }
+
+    /// Reads the word; `None` for any other text.
+    #[must_use]
+    pub fn from_wire(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|state| state.as_str() == text)
+    }
+
     /// Whether nothing follows.
     #[must_use]
     pub fn terminal(self) -> bool {
@@ -153,6 +184,24 @@ pub enum TurnFilter {
     Cancelled,
     /// One state.
     Expired,
+}
+
+impl TurnFilter {
+    /// The states that it lets through.
+    #[must_use]
+    pub fn states(self) -> Vec<TurnState> {
+        match self {
+            TurnFilter::Active => vec![TurnState::Open, TurnState::Taken],
+            TurnFilter::All => TurnState::ALL.to_vec(),
+            TurnFilter::Open => vec![TurnState::Open],
+            TurnFilter::Taken => vec![TurnState::Taken],
+            TurnFilter::Done => vec![TurnState::Done],
+            TurnFilter::Failed => vec![TurnState::Failed],
+            TurnFilter::Declined => vec![TurnState::Declined],
+            TurnFilter::Cancelled => vec![TurnState::Cancelled],
+            TurnFilter::Expired => vec![TurnState::Expired],
+        }
+    }
 }
 
 /// Op `turns`.

@@ -4,6 +4,7 @@ use parler_protocol::{AgentId, Attention};
 use rusqlite::params;
 
 use crate::error::Failure;
+use crate::turns;
 use crate::writer::Tx;
 
 /// The status of an agent that said nothing about itself.
@@ -34,9 +35,16 @@ pub(crate) fn hello(
         ON CONFLICT (agent_id) DO UPDATE
         SET status = excluded.status, activity = NULL, at = excluded.at";
     let id = ensure(tx, agent, now)?;
+    let was: String = tx
+        .conn
+        .prepare_cached("SELECT name FROM agents WHERE id = ?1")?
+        .query_row([id], |row| row.get(0))?;
     tx.conn
         .prepare_cached(AGENT)?
         .execute(params![id, name, role, now])?;
+    if was != name {
+        turns::name_used_everywhere(tx.conn, id)?;
+    }
     tx.conn
         .prepare_cached(PRESENCE)?
         .execute(params![id, IDLE, now])?;

@@ -8,6 +8,7 @@ use rusqlite::{Connection, OptionalExtension};
 
 use crate::error::Failure;
 use crate::mirror::{Member, Room};
+use crate::turns;
 use crate::writer::Tx;
 
 /// Moves a cursor forward and answers where it stands then.
@@ -16,21 +17,23 @@ pub(crate) fn advance(
     name: &RoomName,
     agent: &AgentId,
     to: Seq,
+    now: i64,
 ) -> Result<Seq, Failure> {
     let Some(room) = tx.mirror.room(tx.conn, name)? else {
         return Ok(Seq(0));
     };
-    let Some(agent) = tx.mirror.agent(tx.conn, agent)? else {
+    let Some(id) = tx.mirror.agent(tx.conn, agent)? else {
         return Ok(Seq(0));
     };
-    let Some(member) = tx.mirror.member(tx.conn, room.id, agent)? else {
+    let Some(member) = tx.mirror.member(tx.conn, room.id, id)? else {
         return Ok(Seq(0));
     };
     if to.0 <= member.cursor || to.0 > room.head_seq {
         return Ok(Seq(member.cursor));
     }
-    let moved = moved(tx.conn, room, agent, member, to.0)?;
-    tx.mirror.set_member(room.id, agent, moved);
+    let moved = moved(tx.conn, room, id, member, to.0)?;
+    tx.mirror.set_member(room.id, id, moved);
+    turns::passed(tx, room.id, (agent, id), (member.cursor, to.0), now)?;
     Ok(to)
 }
 

@@ -11,6 +11,7 @@ use crate::error::Failure;
 use crate::memory;
 use crate::mirror::Room;
 use crate::rooms;
+use crate::turns;
 use crate::writer::Tx;
 
 /// The room and the caller's row, if the caller owns it.
@@ -106,6 +107,7 @@ pub(crate) fn leave(
     tx: &mut Tx<'_>,
     name: &RoomName,
     agent: &AgentId,
+    now: i64,
 ) -> Result<LeaveOutcome, Failure> {
     let Some(room) = tx.mirror.room(tx.conn, name)? else {
         return Ok(LeaveOutcome::NotMember);
@@ -120,7 +122,7 @@ pub(crate) fn leave(
     if room.owner == Some(id) && others > 0 {
         return Ok(LeaveOutcome::OwnerStays);
     }
-    drop_member(tx, name, room, (agent, id))?;
+    drop_member(tx, name, room, (agent, id), now)?;
     if others == 0 {
         erase(tx, name, room)?;
     }
@@ -148,7 +150,7 @@ pub(crate) fn remove(
     if id == caller || tx.mirror.member(tx.conn, room.id, id)?.is_none() {
         return Ok(MemberOutcome::NotMember);
     }
-    drop_member(tx, name, room, (agent, id))?;
+    drop_member(tx, name, room, (agent, id), now)?;
     tx.conn.prepare_cached(FORGET)?.execute([room.id, id])?;
     if ban {
         // Ids cost nothing: a ban that left the member's own codes alive would be none.
@@ -246,6 +248,7 @@ fn drop_member(
     name: &RoomName,
     room: Room,
     agent: (&AgentId, i64),
+    now: i64,
 ) -> rusqlite::Result<()> {
     const MEMBER: &str = "DELETE FROM members WHERE room_id = ?1 AND agent_id = ?2";
     const COUNT: &str = "UPDATE rooms SET member_count = member_count - 1 WHERE id = ?1";
@@ -272,7 +275,7 @@ fn drop_member(
         room: name.clone(),
         agent: agent.0.clone(),
     });
-    Ok(())
+    turns::left(tx, (name, room.id), agent.1, now)
 }
 
 /// Erases a room and everything of it.
@@ -290,6 +293,7 @@ fn erase(tx: &mut Tx<'_>, name: &RoomName, room: Room) -> rusqlite::Result<()> {
     ];
     tx.mirror.forget_room(name, room.id);
     tx.conn.prepare_cached(FLOOR)?.execute([])?;
+    turns::erase(tx.conn, room.id)?;
     for table in TABLES {
         tx.conn.prepare_cached(table)?.execute([room.id])?;
     }

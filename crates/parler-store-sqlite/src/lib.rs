@@ -347,11 +347,12 @@ impl Store for SqliteStore {
         &'a self,
         room: &'a RoomName,
         agent: &'a AgentId,
+        now: i64,
     ) -> StoreFuture<'a, LeaveOutcome> {
         let (room, agent) = (room.clone(), agent.clone());
         Box::pin(
             self.writer
-                .run(0, move |tx| gates::leave(tx, &room, &agent)),
+                .run(0, move |tx| gates::leave(tx, &room, &agent, now)),
         )
     }
 
@@ -449,11 +450,12 @@ impl Store for SqliteStore {
         room: &'a RoomName,
         agent: &'a AgentId,
         to: Seq,
+        now: i64,
     ) -> StoreFuture<'a, Seq> {
         let (room, agent) = (room.clone(), agent.clone());
         Box::pin(
             self.writer
-                .run(0, move |tx| cursors::advance(tx, &room, &agent, to)),
+                .run(0, move |tx| cursors::advance(tx, &room, &agent, to, now)),
         )
     }
 

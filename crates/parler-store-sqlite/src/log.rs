@@ -10,6 +10,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use crate::envelope::{Envelope, whole};
 use crate::error::Failure;
 use crate::mirror::Member;
+use crate::turns;
 use crate::writer::Tx;
 
 /// An append with all that can be prepared outside the writer.
@@ -85,12 +86,13 @@ pub(crate) fn append(tx: &mut Tx<'_>, prepared: Prepared) -> Result<Appended, Fa
     tx.mirror.set_member(room.id, author, member);
     let entry = LogEntry {
         seq: Seq(seq),
-        id: append.id.into(),
-        room: append.room,
-        author: append.agent,
+        id: append.id.as_str().into(),
+        room: append.room.clone(),
+        author: append.agent.clone(),
         json: whole(seq, &tail),
     };
     tx.events.push(Event::Appended(entry.clone()));
+    turns::appended(tx, room.id, author, seq, &append)?;
     Ok(Appended::New(entry))
 }
 

@@ -5,7 +5,7 @@
 //! many appends it held; everything else is written through. After a rollback all of it is
 //! forgotten and read again.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use parler_protocol::{AgentId, RoomKind, RoomName};
 use rusqlite::{Connection, OptionalExtension, params};
@@ -51,6 +51,10 @@ impl<T> Entry<T> {
 #[derive(Default)]
 pub(crate) struct Mirror {
     next_seq: Option<i64>,
+    /// The ledger's revision; written back.
+    rev: Option<Entry<i64>>,
+    /// Rooms that may have open turns; all that have are among them.
+    open_turns: Option<HashSet<i64>>,
     rooms: HashMap<RoomName, Entry<Room>>,
     agents: HashMap<AgentId, i64>,
     members: HashMap<(i64, i64), Entry<Member>>,
@@ -70,6 +74,50 @@ impl Mirror {
         };
         self.next_seq = Some(seq + 1);
         Ok(seq)
+    }
+
+    /// The revision that was given out last.
+    pub(crate) fn last_rev(&mut self, conn: &Connection) -> rusqlite::Result<i64> {
+        const LAST: &str = "SELECT value FROM meta WHERE key = 'turn_rev'";
+        if let Some(rev) = &self.rev {
+            return Ok(rev.value);
+        }
+        let value = conn.query_row(LAST, [], |row| row.get(0))?;
+        self.rev = Some(Entry::clean(value));
+        Ok(value)
+    }
+
+    /// Takes the next revision of the ledger.
+    pub(crate) fn take_rev(&mut self, conn: &Connection) -> rusqlite::Result<i64> {
+        let value = self.last_rev(conn)? + 1;
+        self.rev = Some(Entry { value, dirty: true });
+        Ok(value)
+    }
+
+    /// Whether a room may have open turns.
+    pub(crate) fn has_open_turns(
+        &mut self,
+        conn: &Connection,
+        room: i64,
+    ) -> rusqlite::Result<bool> {
+        const LIST: &str = "SELECT DISTINCT room_id FROM turns WHERE state IN ('open', 'taken')";
+        if let Some(rooms) = &self.open_turns {
+            return Ok(rooms.contains(&room));
+        }
+        let rooms: HashSet<i64> = conn
+            .prepare_cached(LIST)?
+            .query_map([], |row| row.get(0))?
+            .collect::<rusqlite::Result<_>>()?;
+        let found = rooms.contains(&room);
+        self.open_turns = Some(rooms);
+        Ok(found)
+    }
+
+    /// A room has an open turn.
+    pub(crate) fn note_open_turn(&mut self, room: i64) {
+        if let Some(rooms) = &mut self.open_turns {
+            rooms.insert(room);
+        }
     }
 
     /// A room by its stored name.
@@ -209,6 +257,11 @@ impl Mirror {
                 update.execute([room.id, room.head_seq, room.head_ord])?;
             }
         }
+        if let Some(rev) = self.rev.as_mut().filter(|rev| rev.dirty) {
+            const REV: &str = "UPDATE meta SET value = ?1 WHERE key = 'turn_rev'";
+            conn.prepare_cached(REV)?.execute([rev.value])?;
+            rev.dirty = false;
+        }
         if !self.dirty_members.is_empty() {
             let mut update = conn.prepare_cached(MEMBER)?;
             // In the order of the table, so that each of its pages is met once.
@@ -234,6 +287,11 @@ impl Mirror {
         }
         if self.members.len() > MAX_ENTRIES {
             self.members.clear();
+        }
+        // Read anew at the next cursor: rooms without open turns are gone from it then.
+        let open = self.open_turns.as_ref().map_or(0, HashSet::len);
+        if open > MAX_ENTRIES {
+            self.open_turns = None;
         }
     }
 }

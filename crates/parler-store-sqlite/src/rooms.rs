@@ -7,7 +7,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use crate::error::Failure;
 use crate::mirror::{Room, kind};
 use crate::writer::Tx;
-use crate::{agents, directory};
+use crate::{agents, directory, turns};
 
 /// Makes a room without members.
 pub(crate) fn create(
@@ -66,6 +66,7 @@ pub(crate) fn add_member(
     tx.conn
         .prepare_cached(ANSWERED)?
         .execute([room.id, agent_id])?;
+    turns::name_used(tx.conn, room.id, agent_id)?;
     tx.events.push(Event::Joined {
         room: name.clone(),
         kind: room.kind,

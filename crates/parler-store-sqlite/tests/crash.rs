@@ -89,7 +89,7 @@ async fn work(store: Arc<dyn Store>, number: &str) {
                 let entry = stored(store.append(draft("r", &author, &key)).await.unwrap());
                 say(&format!("stored {key} {}", entry.seq));
                 if m % 5 == 4 {
-                    store.advance(&room, &author, entry.seq).await.unwrap();
+                    store.advance(&room, &author, entry.seq, 0).await.unwrap();
                     say(&format!("read {n} {}", entry.seq));
                 }
             }
@@ -154,7 +154,7 @@ impl Answered {
         assert_eq!(distinct.len(), log.len());
         for n in 0..AUTHORS {
             let who = agent(n);
-            let cursor = store.advance(&room, &who, Seq(0)).await.unwrap();
+            let cursor = store.advance(&room, &who, Seq(0), 0).await.unwrap();
             let answered = self.read.get(&n).copied().unwrap_or(0);
             assert!(cursor.0 >= answered, "{n}: {cursor} < {answered}");
             let above = || log.iter().filter(|e| e.seq > cursor);

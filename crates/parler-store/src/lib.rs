@@ -187,9 +187,14 @@ pub trait Store:
         owner: &'a AgentId,
     ) -> StoreFuture<'a, Option<Deleted>>;
 
-    /// Ends the caller's membership. The last member takes the room along.
-    fn leave<'a>(&'a self, room: &'a RoomName, agent: &'a AgentId)
-    -> StoreFuture<'a, LeaveOutcome>;
+    /// Ends the caller's membership, and gives back the turns that it holds there. The last member
+    /// takes the room along.
+    fn leave<'a>(
+        &'a self,
+        room: &'a RoomName,
+        agent: &'a AgentId,
+        now: i64,
+    ) -> StoreFuture<'a, LeaveOutcome>;
 
     /// Ends somebody else's membership; with `ban` any later redeem of it is denied, and the codes
     /// that it minted for the room are revoked.
@@ -255,12 +260,14 @@ pub trait Store:
     ) -> StoreFuture<'a, Option<Page>>;
 
     /// Moves the member's cursor forward to `to`; a lower value, one above the room's head or a
-    /// stranger changes nothing. Answers the cursor that then stands (0 for a stranger).
+    /// stranger changes nothing. Answers the cursor that then stands (0 for a stranger). Open turns
+    /// that it passes count as seen at `now`.
     fn advance<'a>(
         &'a self,
         room: &'a RoomName,
         agent: &'a AgentId,
         to: Seq,
+        now: i64,
     ) -> StoreFuture<'a, Seq>;
 
     // ---- the store itself --------------------------------------------------------------------

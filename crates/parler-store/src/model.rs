@@ -145,6 +145,8 @@ pub struct Append {
     pub client_id: Option<String>,
     /// Digest of the canonical parts, to tell a repeat from a reused key; set when `client_id` is.
     pub digest: Option<[u8; 32]>,
+    /// What the turn ledger has to know of it; `None` for a plain message.
+    pub ledger: Option<Box<crate::LedgerNotes>>,
     /// Milliseconds.
     pub now: i64,
 }
@@ -244,6 +246,12 @@ pub enum Event {
         /// Who waits.
         request: crate::JoinRequestRow,
     },
+    /// A turn was born or moved.
+    Turn(crate::TurnChange),
+    /// Something about a turn is due at this time, in milliseconds.
+    TurnDue(i64),
+    /// The loop guard held a message back, or let it go.
+    Guard(crate::GuardChange),
     /// A room is gone.
     Deleted {
         /// Stored name.

@@ -109,7 +109,7 @@ pub async fn leave(caller: Caller, op: RoomOp) -> Result<ServerFrame, OpError> {
     cap_field("room", &op.room)?;
     let room = RoomName::new(&op.room);
     let me = &caller.agent.id;
-    match caller.state.store().leave(&room, me).await? {
+    match caller.state.store().leave(&room, me, now_ms()).await? {
         LeaveOutcome::Left => {
             caller.state.members().forget(&room, me);
             Ok(ServerFrame::Left(RoomReply { room: op.room }))

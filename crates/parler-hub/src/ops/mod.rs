@@ -2,6 +2,7 @@
 
 mod discover;
 mod invite;
+mod ledger;
 mod members;
 mod memory;
 mod presence;

@@ -9,6 +9,7 @@ use tokio::time::{Instant, timeout_at};
 use super::{Caller, cap_field};
 use crate::conn::Reply;
 use crate::error::OpError;
+use crate::now_ms;
 
 /// Reads a room. With `since` the cursor stays; with `ack` it moves there first and not again;
 /// with neither it moves to what was returned.
@@ -92,7 +93,7 @@ async fn confirm(caller: &Caller, room: &RoomName, op: &Pull, page: &Page) -> Re
         caller
             .state
             .store()
-            .advance(room, &caller.agent.id, page.floor)
+            .advance(room, &caller.agent.id, page.floor, now_ms())
             .await?;
     }
     Ok(())
@@ -104,7 +105,7 @@ async fn finish(caller: &Caller, room: &RoomName, op: &Pull, page: Page) -> Resu
         caller
             .state
             .store()
-            .advance(room, &caller.agent.id, cursor)
+            .advance(room, &caller.agent.id, cursor, now_ms())
             .await?;
     }
     Ok(pulled(room, &page, cursor))

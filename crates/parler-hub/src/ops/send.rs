@@ -51,6 +51,7 @@ async fn submit(
         Some(_) => Some(digest(&op.parts.json)?),
         None => None,
     };
+    let ledger = super::ledger::notes(&op.parts, op.deadline_secs, now)?;
     let append = Append {
         agent: agent.id.clone(),
         name: agent.name.clone(),
@@ -62,6 +63,7 @@ async fn submit(
         reply_to: op.reply_to,
         client_id: op.client_id,
         digest,
+        ledger,
         now,
     };
     Ok((room, state.store().submit(append).await?))

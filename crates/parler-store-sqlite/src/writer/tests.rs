@@ -54,6 +54,7 @@ fn message(id: &str, bytes: usize) -> Append {
         reply_to: None,
         client_id: Some(id.into()),
         digest: Some([1; 32]),
+        ledger: None,
         now: 0,
     }
 }

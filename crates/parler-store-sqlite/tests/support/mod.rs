@@ -65,6 +65,7 @@ pub fn draft(room: &str, author: &AgentId, key: &str) -> Append {
         reply_to: None,
         client_id: Some(key.to_owned()),
         digest: Some([7; 32]),
+        ledger: None,
         now: T0,
     }
 }

@@ -15,7 +15,7 @@ pub(super) async fn a_store_answers_pings_until_it_is_closed(s: &mut Story) {
         s.store.ping().await.err(),
         s.store.hello(&a, "ann", None, T0).await.err(),
         s.store.append(s.draft("r", &a)).await.err(),
-        s.store.advance(&room, &a, Seq(1)).await.err(),
+        s.store.advance(&room, &a, Seq(1), 0).await.err(),
         s.store.read(&room, &a, all, 1).await.err(),
         s.store.rooms(&a).await.err(),
     ];

@@ -69,14 +69,17 @@ pub(super) async fn who_leaves_is_no_member_and_may_come_back(s: &mut Story) {
     s.redeem(code, &b).await;
     s.say("r", &b).await;
     assert_eq!(
-        s.store.leave(&r(), &a).await.unwrap(),
+        s.store.leave(&r(), &a, T0).await.unwrap(),
         LeaveOutcome::OwnerStays
     );
     s.heard.take();
-    assert_eq!(s.store.leave(&r(), &b).await.unwrap(), LeaveOutcome::Left);
+    assert_eq!(
+        s.store.leave(&r(), &b, T0).await.unwrap(),
+        LeaveOutcome::Left
+    );
     assert_eq!(s.heard.take(), [format!("{} left r", b.short())]);
     assert_eq!(
-        s.store.leave(&r(), &b).await.unwrap(),
+        s.store.leave(&r(), &b, T0).await.unwrap(),
         LeaveOutcome::NotMember
     );
     let refused = s.store.append(s.draft("r", &b)).await.unwrap();
@@ -94,7 +97,10 @@ pub(super) async fn the_last_member_takes_the_room_along(s: &mut Story) {
     let (a, b) = (agent(0), agent(1));
     s.open("r", &a).await;
     let last = s.say("r", &a).await.seq;
-    assert_eq!(s.store.leave(&r(), &a).await.unwrap(), LeaveOutcome::Left);
+    assert_eq!(
+        s.store.leave(&r(), &a, T0).await.unwrap(),
+        LeaveOutcome::Left
+    );
     s.reopen().await;
     s.open("r", &b).await;
     let first = s.say("r", &b).await.seq;
@@ -154,7 +160,10 @@ pub(super) async fn a_room_is_passed_on(s: &mut Story) {
     s.redeem(code, &b).await;
     assert_eq!(pass(0, 1).await, MemberOutcome::Done);
     assert_eq!(pass(0, 1).await, MemberOutcome::NotOwner);
-    assert_eq!(s.store.leave(&r(), &a).await.unwrap(), LeaveOutcome::Left);
+    assert_eq!(
+        s.store.leave(&r(), &a, T0).await.unwrap(),
+        LeaveOutcome::Left
+    );
 }
 
 pub(super) async fn a_deleted_room_leaves_nothing(s: &mut Story) {

@@ -55,6 +55,7 @@ pub(super) async fn a_message_is_stored_as_the_wire_has_it(s: &mut Story) {
                 reply_to: message.reply_to.clone(),
                 client_id: None,
                 digest: None,
+                ledger: None,
                 now: message.ts,
             })
             .await;

@@ -22,6 +22,9 @@ mod memory;
 mod random;
 mod rooms;
 mod story;
+mod turn_story;
+mod turns;
+mod turns_random;
 mod unread;
 mod upkeep;
 
@@ -36,6 +39,10 @@ pub use story::Story;
 
 /// How long a case may take before it counts as hanging.
 const CASE_DEADLINE: Duration = Duration::from_secs(120);
+/// The same when somebody asked for a long story.
+const LONG_DEADLINE: Duration = Duration::from_secs(3600);
+/// Environment variable: how long the story of turns is to be.
+const STEPS: &str = "PARLER_TURNS_STEPS";
 
 /// What a store's tests give to the suite: one database, that can be opened again and again.
 pub trait Harness: Send + Sync + 'static {
@@ -65,8 +72,12 @@ pub async fn run(name: &str, harness: Arc<dyn Harness>) {
         (case.run)(&mut story).await;
         story.store.close().await.unwrap();
     };
-    let told = tokio::time::timeout(CASE_DEADLINE, told).await;
-    assert!(told.is_ok(), "{name} did not end within {CASE_DEADLINE:?}");
+    let deadline = match std::env::var_os(STEPS) {
+        Some(_) => LONG_DEADLINE,
+        None => CASE_DEADLINE,
+    };
+    let told = tokio::time::timeout(deadline, told).await;
+    assert!(told.is_ok(), "{name} did not end within {deadline:?}");
 }
 
 macro_rules! cases {
@@ -170,6 +181,33 @@ cases! { ($)
         everybody_has_a_cursor_of_their_own
         an_ack_counts_when_it_is_above_the_cursor_and_not_above_the_head
         cursors_survive_a_restart;
+    turns:
+        every_handoff_has_exactly_one_turn
+        of_claims_that_race_one_wins
+        a_claim_is_refused_for_the_first_reason_that_holds
+        who_may_claim_by_id_role_and_to_nobody
+        a_renewal_keeps_the_take
+        a_lease_runs_out_by_the_stored_time
+        a_late_holder_changes_nothing
+        the_holder_ends_it_and_the_end_is_final
+        a_release_opens_it_and_takes_go_on_growing
+        only_whom_it_names_declines
+        offerer_and_owner_withdraw_it
+        a_deadline_ends_an_open_turn_and_ends_with_the_first_take
+        a_reply_that_reports_an_end_completes_it
+        a_report_leaves_anothers_take_and_other_rooms_alone
+        a_handoff_in_reply_passes_it_on
+        a_plain_reply_of_the_holder_is_noted
+        a_name_means_who_used_it_first
+        who_leaves_gives_its_turns_back
+        a_deleted_room_takes_its_turns_along
+        turns_are_listed_newest_first_by_state_and_mine
+        revisions_grow_and_say_what_changed
+        seen_is_what_the_stored_cursor_says
+        a_stall_is_news_once
+        a_room_has_settings;
+    turns_random:
+        any_life_of_turns_agrees_with_a_simple_model;
     idempotency:
         a_repeat_is_answered_with_the_original
         a_key_with_other_parts_is_refused
@@ -237,6 +275,8 @@ mod tests {
         include_str!("log.rs"),
         include_str!("random.rs"),
         include_str!("rooms.rs"),
+        include_str!("turns.rs"),
+        include_str!("turns_random.rs"),
         include_str!("unread.rs"),
         include_str!("upkeep.rs"),
     ];

@@ -17,10 +17,10 @@ const LIFETIME: usize = 600;
 const SEED: u64 = 0x5eed;
 
 /// Small, reproducible, good enough: SplitMix64.
-struct Dice(u64);
+pub(super) struct Dice(pub(super) u64);
 
 impl Dice {
-    fn roll(&mut self) -> u64 {
+    pub(super) fn roll(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -28,7 +28,7 @@ impl Dice {
     }
 
     /// Below `n`.
-    fn below(&mut self, n: usize) -> usize {
+    pub(super) fn below(&mut self, n: usize) -> usize {
         usize::try_from(self.roll() % (n as u64)).unwrap()
     }
 }
@@ -245,7 +245,7 @@ impl History {
                 *cursor
             }
         };
-        let stands = store.advance(&RoomName::new(name), who, Seq(to)).await;
+        let stands = store.advance(&RoomName::new(name), who, Seq(to), 0).await;
         assert_eq!(stands.unwrap().0, expected, "{}", self.at);
     }
 

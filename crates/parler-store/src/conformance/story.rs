@@ -64,6 +64,12 @@ fn short(event: &Event) -> String {
             request.agent.short(),
             owner.short()
         ),
+        Event::Turn(change) => {
+            let turn = &change.row.turn;
+            format!("{} is {:?}", turn.message, turn.state).to_lowercase()
+        }
+        Event::TurnDue(at) => format!("due {}", at - T0),
+        Event::Guard(guard) => format!("guard {}: {}", guard.seq, guard.reason),
         Event::Deleted { room } => format!("{room} deleted"),
     }
 }
@@ -179,6 +185,7 @@ impl Story {
             reply_to: None,
             client_id: None,
             digest: None,
+            ledger: None,
             now: T0 + i64::try_from(number).unwrap(),
         }
     }
@@ -219,7 +226,7 @@ impl Story {
 
     pub(super) async fn advance(&self, room: &str, agent: &AgentId, to: Seq) -> Seq {
         let room = RoomName::new(room);
-        self.store.advance(&room, agent, to).await.unwrap()
+        self.store.advance(&room, agent, to, T0).await.unwrap()
     }
 
     /// One of an agent's rooms.
