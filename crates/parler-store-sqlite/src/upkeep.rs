@@ -13,6 +13,7 @@ use rusqlite::{Connection, params};
 use crate::SqliteStore;
 use crate::error::Failure;
 use crate::mirror::{Member, Room};
+use crate::turns;
 use crate::writer::Tx;
 
 impl UpkeepStore for SqliteStore {
@@ -82,9 +83,9 @@ fn rooms(
         .collect()
 }
 
-/// Whether a message stays although it is old.
-fn stays(_conn: &Connection, _seq: i64) -> rusqlite::Result<bool> {
-    Ok(false)
+/// Whether a message stays although it is old: one that offers an active turn does.
+fn stays(conn: &Connection, seq: i64) -> rusqlite::Result<bool> {
+    turns::is_active(conn, seq)
 }
 
 /// A message that goes.
@@ -255,6 +256,7 @@ mod tests {
                 reply_to: None,
                 client_id: None,
                 digest: None,
+                ledger: None,
                 now: n,
             };
             store.append(append).await.unwrap();
@@ -300,13 +302,22 @@ mod tests {
 
         assert_eq!(prune_but(&[1, 5]).await, 6);
         assert_eq!(unread().await, 4);
-        store.advance(&name, &who, Seq(first.0 + 1)).await.unwrap();
+        store
+            .advance(&name, &who, Seq(first.0 + 1), 0)
+            .await
+            .unwrap();
         assert_eq!(unread().await, 3);
-        store.advance(&name, &who, Seq(first.0 + 3)).await.unwrap();
+        store
+            .advance(&name, &who, Seq(first.0 + 3), 0)
+            .await
+            .unwrap();
         assert_eq!(unread().await, 3, "a place where nothing is left");
         assert_eq!(prune_but(&[1]).await, 1);
         assert_eq!(unread().await, 2);
-        store.advance(&name, &who, Seq(first.0 + 8)).await.unwrap();
+        store
+            .advance(&name, &who, Seq(first.0 + 8), 0)
+            .await
+            .unwrap();
         assert_eq!(unread().await, 1);
         assert_eq!(prune_but(&[]).await, 1);
         assert_eq!(unread().await, 1);

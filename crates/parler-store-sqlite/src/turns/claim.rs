@@ -1,7 +1,7 @@
 //! Taking a turn. One writer runs these one after the other, so that of any number that race one
 //! finds the turn open.
 
-use parler_store::{ClaimOutcome, Claiming, Event, TurnClaim};
+use parler_store::{Claiming, Event, TakeOutcome, TurnClaim};
 use rusqlite::params;
 
 use super::query;
@@ -10,17 +10,17 @@ use crate::error::Failure;
 use crate::writer::Tx;
 
 /// Takes a turn, or renews one's own take.
-pub(super) fn claim(tx: &mut Tx<'_>, claim: &TurnClaim) -> Result<ClaimOutcome, Failure> {
+pub(super) fn claim(tx: &mut Tx<'_>, claim: &TurnClaim) -> Result<TakeOutcome, Failure> {
     let Some((room, me)) = rows::member(tx, &claim.room, &claim.by.id)? else {
-        return Ok(ClaimOutcome::NotMember);
+        return Ok(TakeOutcome::NotMember);
     };
     let Some(mut row) = rows::find(tx.conn, room.id, &claim.message)? else {
-        return Ok(ClaimOutcome::UnknownTurn);
+        return Ok(TakeOutcome::UnknownTurn);
     };
     row.settle(tx, &claim.room, claim.now)?;
     // Who holds it may go on even if its name means somebody else by now.
     if !row.standing.held_by(&me, None) && !row.claimable_by(tx.conn, me, &claim.by)? {
-        return Ok(ClaimOutcome::NotEligible);
+        return Ok(TakeOutcome::NotEligible);
     }
     let until = claim.now + claim.lease;
     match row.standing.claim(&me, claim.renews, until) {
@@ -50,12 +50,12 @@ pub(super) fn claim(tx: &mut Tx<'_>, claim: &TurnClaim) -> Result<ClaimOutcome, 
         Claiming::Lost => {
             let held = !row.standing.state.terminal();
             let holder = query::row(tx.conn, row.seq)?.turn.taken_by;
-            return Ok(ClaimOutcome::Lost {
+            return Ok(TakeOutcome::Lost {
                 holder: holder.filter(|_| held),
             });
         }
     }
-    Ok(ClaimOutcome::Won {
+    Ok(TakeOutcome::Won {
         take: row.standing.take,
         lease_until: until,
     })

@@ -16,7 +16,7 @@ mod timers;
 
 use parler_protocol::{AgentId, RoomName};
 use parler_store::{
-    ActOutcome, BindOutcome, ClaimOutcome, PolicyChange, PolicyOutcome, RoomPolicyRow, StoreFuture,
+    ActOutcome, NameOutcome, PolicyChange, PolicyOutcome, RoomPolicyRow, StoreFuture, TakeOutcome,
     TurnClaim, TurnEnd, TurnFind, TurnStep, TurnStore, TurnView, TurnsFound,
 };
 use rusqlite::Connection;
@@ -40,6 +40,15 @@ pub(crate) fn left(
     seen::forget(tx.conn, room.1, agent)
 }
 
+/// Whether the message at a place offers a turn that is not over: then it must not be deleted.
+/// The rest of a message's ledger goes with it, by a trigger.
+pub(crate) fn is_active(conn: &Connection, seq: i64) -> rusqlite::Result<bool> {
+    const ACTIVE: &str = "SELECT EXISTS (
+        SELECT 1 FROM turns WHERE seq = ?1 AND state IN ('open', 'taken'))";
+    conn.prepare_cached(ACTIVE)?
+        .query_row([seq], |row| row.get(0))
+}
+
 /// A room goes, and all that the ledger has of it.
 pub(crate) fn erase(conn: &Connection, room: i64) -> rusqlite::Result<()> {
     const TABLES: [&str; 7] = [
@@ -58,7 +67,7 @@ pub(crate) fn erase(conn: &Connection, room: i64) -> rusqlite::Result<()> {
 }
 
 impl TurnStore for SqliteStore {
-    fn claim_turn(&self, claim: TurnClaim) -> StoreFuture<'_, ClaimOutcome> {
+    fn claim_turn(&self, claim: TurnClaim) -> StoreFuture<'_, TakeOutcome> {
         Box::pin(self.writer.run(0, move |tx| claim::claim(tx, &claim)))
     }
 
@@ -107,7 +116,7 @@ impl TurnStore for SqliteStore {
         caller: &'a AgentId,
         name: &'a str,
         agent: &'a AgentId,
-    ) -> StoreFuture<'a, BindOutcome> {
+    ) -> StoreFuture<'a, NameOutcome> {
         let (room, caller, agent) = (room.clone(), caller.clone(), agent.clone());
         let name = name.to_owned();
         Box::pin(

@@ -3,7 +3,7 @@
 //! Names are claims, so that a second agent that logs in under a known name gets nothing by it.
 
 use parler_protocol::{AgentId, RoomName};
-use parler_store::{BindOutcome, MAX_BOUND_NAMES, folded_name};
+use parler_store::{MAX_BOUND_NAMES, NameOutcome, folded_name};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::rows;
@@ -102,9 +102,9 @@ pub(super) fn bind(
     caller: &AgentId,
     bound: &str,
     agent: &AgentId,
-) -> Result<BindOutcome, Failure> {
+) -> Result<NameOutcome, Failure> {
     let Some((room, me)) = rows::member(tx, name, caller)? else {
-        return Ok(BindOutcome::NotMember);
+        return Ok(NameOutcome::NotMember);
     };
     let folded = folded_name(bound);
     let may = match room.owner {
@@ -112,14 +112,14 @@ pub(super) fn bind(
         None => holder(tx.conn, room.id, &folded)?.is_none(),
     };
     if !may {
-        return Ok(BindOutcome::NotOwner);
+        return Ok(NameOutcome::NotOwner);
     }
     let Some(agent) = tx.mirror.agent(tx.conn, agent)? else {
-        return Ok(BindOutcome::Stranger);
+        return Ok(NameOutcome::Stranger);
     };
     if tx.mirror.member(tx.conn, room.id, agent)?.is_none() {
-        return Ok(BindOutcome::Stranger);
+        return Ok(NameOutcome::Stranger);
     }
     put(tx.conn, room.id, &folded, agent)?;
-    Ok(BindOutcome::Bound)
+    Ok(NameOutcome::Bound)
 }

@@ -83,7 +83,7 @@ pub(super) async fn a_blob_is_for_members_of_the_rooms_it_was_posted_to(s: &mut 
         "the first stays"
     );
     assert_eq!(find(s, 1, &c).await, BlobFound::Forbidden);
-    s.store.leave(&RoomName::new("ours"), &b).await.unwrap();
+    s.store.leave(&RoomName::new("ours"), &b, T0).await.unwrap();
     assert_eq!(
         find(s, 1, &b).await,
         BlobFound::Forbidden,

@@ -205,6 +205,7 @@ cases! { ($)
         revisions_grow_and_say_what_changed
         seen_is_what_the_stored_cursor_says
         a_stall_is_news_once
+        an_active_turn_keeps_its_message
         a_room_has_settings;
     turns_random:
         any_life_of_turns_agrees_with_a_simple_model;

@@ -4,7 +4,7 @@ use parler_protocol::{RoomName, TurnState};
 
 use super::story::{Story, T0, agent};
 use crate::{
-    ActOutcome, Actor, Append, ClaimOutcome, LedgerNotes, Offer, RedeemOutcome, Report, TurnClaim,
+    ActOutcome, Actor, Append, LedgerNotes, Offer, RedeemOutcome, Report, TakeOutcome, TurnClaim,
     TurnEnd, TurnFind, TurnStep, TurnView, TurnsFound,
 };
 
@@ -107,15 +107,15 @@ pub(super) fn claiming(by: u8, message: &str, now: i64) -> TurnClaim {
     }
 }
 
-pub(super) async fn claim(s: &Story, by: u8, message: &str, now: i64) -> ClaimOutcome {
+pub(super) async fn claim(s: &Story, by: u8, message: &str, now: i64) -> TakeOutcome {
     s.store
         .claim_turn(claiming(by, message, now))
         .await
         .unwrap()
 }
 
-pub(super) fn won(take: i64, now: i64) -> ClaimOutcome {
-    ClaimOutcome::Won {
+pub(super) fn won(take: i64, now: i64) -> TakeOutcome {
+    TakeOutcome::Won {
         take,
         lease_until: now + LEASE,
     }

@@ -8,8 +8,9 @@ use super::turn_story::{
     offer, r, reply, report, state, step, view, won,
 };
 use crate::{
-    ActOutcome, Actor, Append, Appended, BindOutcome, ClaimOutcome, LedgerNotes, PolicyChange,
-    PolicyOutcome, RedeemOutcome, RoomPolicyRow, TurnClaim, TurnFind, TurnStep,
+    ActOutcome, Actor, Append, Appended, LedgerNotes, MessageRule, NameOutcome, PolicyChange,
+    PolicyOutcome, RedeemOutcome, RoomPolicyRow, StepSize, TakeOutcome, TurnClaim, TurnFind,
+    TurnStep,
 };
 
 pub(super) async fn every_handoff_has_exactly_one_turn(s: &mut Story) {
@@ -48,8 +49,8 @@ pub(super) async fn of_claims_that_race_one_wins(s: &mut Story) {
         let winners: Vec<_> = (1..5)
             .zip(outcomes)
             .filter_map(|(n, outcome)| match outcome.unwrap() {
-                ClaimOutcome::Won { take: 1, .. } => Some(n),
-                ClaimOutcome::Lost { holder: Some(_) } => None,
+                TakeOutcome::Won { take: 1, .. } => Some(n),
+                TakeOutcome::Lost { holder: Some(_) } => None,
                 other => panic!("{other:?}"),
             })
             .collect();
@@ -63,8 +64,8 @@ pub(super) async fn a_claim_is_refused_for_the_first_reason_that_holds(s: &mut S
     cast(s, 4).await;
     s.open("other", &agent(0)).await;
     let id = offer(s, 0, Some("ben")).await;
-    assert_eq!(claim(s, 4, &id, T0).await, ClaimOutcome::NotMember);
-    assert_eq!(claim(s, 3, "none", T0).await, ClaimOutcome::UnknownTurn);
+    assert_eq!(claim(s, 4, &id, T0).await, TakeOutcome::NotMember);
+    assert_eq!(claim(s, 3, "none", T0).await, TakeOutcome::UnknownTurn);
     let elsewhere = TurnClaim {
         room: RoomName::new("other"),
         ..claiming(0, &id, T0)
@@ -72,20 +73,20 @@ pub(super) async fn a_claim_is_refused_for_the_first_reason_that_holds(s: &mut S
     let elsewhere = s.store.claim_turn(elsewhere).await.unwrap();
     assert_eq!(
         elsewhere,
-        ClaimOutcome::UnknownTurn,
+        TakeOutcome::UnknownTurn,
         "a turn of another room"
     );
     for n in [0, 2, 3] {
-        assert_eq!(claim(s, n, &id, T0).await, ClaimOutcome::NotEligible, "{n}");
+        assert_eq!(claim(s, n, &id, T0).await, TakeOutcome::NotEligible, "{n}");
     }
     assert_eq!(claim(s, 1, &id, T0).await, won(1, T0));
     assert_eq!(
         claim(s, 2, &id, T0).await,
-        ClaimOutcome::NotEligible,
+        TakeOutcome::NotEligible,
         "still"
     );
     let plain = s.say("r", &agent(0)).await.id.to_string();
-    assert_eq!(claim(s, 1, &plain, T0).await, ClaimOutcome::UnknownTurn);
+    assert_eq!(claim(s, 1, &plain, T0).await, TakeOutcome::UnknownTurn);
 }
 
 pub(super) async fn who_may_claim_by_id_role_and_to_nobody(s: &mut Story) {
@@ -93,10 +94,10 @@ pub(super) async fn who_may_claim_by_id_role_and_to_nobody(s: &mut Story) {
     let anyone = offer(s, 0, None).await;
     assert_eq!(claim(s, 3, &anyone, T0).await, won(1, T0));
     let role = offer(s, 0, Some("WEBDEV")).await;
-    assert_eq!(claim(s, 3, &role, T0).await, ClaimOutcome::NotEligible);
+    assert_eq!(claim(s, 3, &role, T0).await, TakeOutcome::NotEligible);
     assert_eq!(claim(s, 2, &role, T0).await, won(1, T0));
     let id = offer(s, 0, Some(agent(3).as_str())).await;
-    assert_eq!(claim(s, 1, &id, T0).await, ClaimOutcome::NotEligible);
+    assert_eq!(claim(s, 1, &id, T0).await, TakeOutcome::NotEligible);
     assert_eq!(claim(s, 3, &id, T0).await, won(1, T0));
 }
 
@@ -118,10 +119,10 @@ pub(super) async fn a_renewal_keeps_the_take(s: &mut Story) {
     assert_eq!(renew(1, 1, T0 + 9).await.unwrap(), won(1, T0 + 9));
     for (by, renews) in [(1, 0), (1, 2), (2, 1)] {
         let outcome = renew(by, renews, T0 + 9).await.unwrap();
-        assert!(matches!(&outcome, ClaimOutcome::Lost { holder: Some(h) } if h.name == "ben"));
+        assert!(matches!(&outcome, TakeOutcome::Lost { holder: Some(h) } if h.name == "ben"));
     }
     let late = renew(1, 1, T0 + 9 + LEASE).await.unwrap();
-    assert_eq!(late, ClaimOutcome::Lost { holder: None }, "open by then");
+    assert_eq!(late, TakeOutcome::Lost { holder: None }, "open by then");
     assert_eq!(state(s, &id).await, TurnState::Open);
 }
 
@@ -135,7 +136,7 @@ pub(super) async fn a_lease_runs_out_by_the_stored_time(s: &mut Story) {
     let end = T0 + LEASE;
     assert!(matches!(
         claim(s, 2, &by_claim, end - 1).await,
-        ClaimOutcome::Lost { holder: Some(_) }
+        TakeOutcome::Lost { holder: Some(_) }
     ));
     assert_eq!(claim(s, 2, &by_claim, end).await, won(2, end));
     assert_eq!(s.store.turns_due().await.unwrap(), Some(end));
@@ -204,7 +205,7 @@ pub(super) async fn the_holder_ends_it_and_the_end_is_final(s: &mut Story) {
         );
         assert_eq!(ended(1).await.unwrap(), ActOutcome::Nothing, "once");
         let after = T0 + 10 * LEASE;
-        let lost = ClaimOutcome::Lost { holder: None };
+        let lost = TakeOutcome::Lost { holder: None };
         assert_eq!(claim(s, 1, &id, after).await, lost);
         assert_eq!(claim(s, 2, &id, after).await, lost);
         for refused in [
@@ -323,7 +324,7 @@ pub(super) async fn a_deadline_ends_an_open_turn_and_ends_with_the_first_take(s:
     assert_eq!(claim(s, 1, &taken, T0 + 99).await, won(1, T0 + 99));
     assert_eq!(s.store.turns_due().await.unwrap(), Some(T0 + 100));
     s.reopen().await;
-    let lost = ClaimOutcome::Lost { holder: None };
+    let lost = TakeOutcome::Lost { holder: None };
     assert_eq!(claim(s, 1, &open, T0 + 100).await, lost);
     assert_eq!(state(s, &open).await, TurnState::Expired);
     assert_eq!(
@@ -446,7 +447,7 @@ pub(super) async fn a_name_means_who_used_it_first(s: &mut Story) {
         ..claiming(3, &id, now)
     };
     let outcome = s.store.claim_turn(as_impostor(T0)).await.unwrap();
-    assert_eq!(outcome, ClaimOutcome::NotEligible);
+    assert_eq!(outcome, TakeOutcome::NotEligible);
     let names: Vec<_> = view(s, &id).await.candidates.into_iter().collect();
     assert_eq!(names.len(), 1);
     assert_eq!(names[0].who.id, agent(1).as_str());
@@ -468,11 +469,11 @@ pub(super) async fn a_name_means_who_used_it_first(s: &mut Story) {
                 .unwrap()
         }
     };
-    assert_eq!(claim(s, 1, &second, T0).await, ClaimOutcome::NotEligible);
-    assert_eq!(bind(1, 1).await, BindOutcome::NotOwner);
-    assert_eq!(bind(4, 1).await, BindOutcome::NotMember);
-    assert_eq!(bind(0, 4).await, BindOutcome::Stranger);
-    assert_eq!(bind(0, 1).await, BindOutcome::Bound);
+    assert_eq!(claim(s, 1, &second, T0).await, TakeOutcome::NotEligible);
+    assert_eq!(bind(1, 1).await, NameOutcome::NotOwner);
+    assert_eq!(bind(4, 1).await, NameOutcome::NotMember);
+    assert_eq!(bind(0, 4).await, NameOutcome::Stranger);
+    assert_eq!(bind(0, 1).await, NameOutcome::Bound);
     assert_eq!(claim(s, 1, &second, T0).await, won(1, T0));
     // Whoever holds a turn goes on holding it.
     let renewed = s.store.claim_turn(as_impostor(T0 + 1)).await.unwrap();
@@ -515,7 +516,7 @@ pub(super) async fn a_deleted_room_takes_its_turns_along(s: &mut Story) {
     s.reopen().await;
     assert_eq!(s.store.settle_turns(T0 + LEASE).await.unwrap(), 0);
     cast(s, 2).await;
-    assert_eq!(claim(s, 1, &id, T0).await, ClaimOutcome::UnknownTurn);
+    assert_eq!(claim(s, 1, &id, T0).await, TakeOutcome::UnknownTurn);
     offer(s, 0, None).await;
     assert!(find(s, all(1)).await.rev > rev, "no revision is used twice");
 }
@@ -701,6 +702,36 @@ pub(super) async fn a_stall_is_news_once(s: &mut Story) {
     assert_eq!(find(s, all(0)).await.rev, rev + 2);
     claim(s, 1, &id, T0).await;
     assert_eq!(s.store.note_stalled(vec![id]).await.unwrap(), 0, "not open");
+}
+
+pub(super) async fn an_active_turn_keeps_its_message(s: &mut Story) {
+    cast(s, 2).await;
+    let (open, taken, done) = (
+        offer(s, 0, None).await,
+        offer(s, 0, None).await,
+        offer(s, 0, None).await,
+    );
+    claim(s, 1, &taken, T0).await;
+    claim(s, 1, &done, T0).await;
+    finish(s, 1, &done, None, T0).await;
+    s.say("r", &agent(0)).await;
+    let rule = MessageRule {
+        before: i64::MAX,
+        keep: 0,
+    };
+    let step = StepSize {
+        rows: 100,
+        bytes: u64::MAX,
+    };
+    let pruned = s.store.prune_room(&r(), Seq(0), rule, step).await.unwrap();
+    assert_eq!(pruned.deleted, 2);
+    assert_eq!(messages(&find(s, all(1)).await), [&taken, &open]);
+    assert_eq!(s.store.turn_view(done.clone()).await.unwrap(), None);
+    assert_eq!(claim(s, 1, &done, T0).await, TakeOutcome::UnknownTurn);
+    assert_eq!(finish(s, 1, &taken, None, T0).await, ActOutcome::Done);
+    let pruned = s.store.prune_room(&r(), Seq(0), rule, step).await.unwrap();
+    assert_eq!(pruned.deleted, 1);
+    assert_eq!(messages(&find(s, all(1)).await), [&open]);
 }
 
 pub(super) async fn a_room_has_settings(s: &mut Story) {

@@ -12,7 +12,7 @@ use parler_protocol::{RoomName, Seq, TurnState};
 use super::random::Dice;
 use super::story::{Story, T0, agent, together};
 use super::turn_story::{all, cast, claiming, find, handoff, r, reply, report, step, view};
-use crate::{ActOutcome, Append, ClaimOutcome, TurnClaim, TurnEnd, TurnFind, TurnStep};
+use crate::{ActOutcome, Append, TakeOutcome, TurnClaim, TurnEnd, TurnFind, TurnStep};
 
 /// Steps of the short form; the long one is some tens of thousands.
 const STEPS: usize = 1500;
@@ -295,20 +295,20 @@ impl Life {
         self.claimed(id, who, &claim, &outcome);
     }
 
-    fn claimed(&mut self, id: &str, who: u8, claim: &TurnClaim, outcome: &ClaimOutcome) {
+    fn claimed(&mut self, id: &str, who: u8, claim: &TurnClaim, outcome: &TakeOutcome) {
         let (now, at) = (self.now, self.at.clone());
         let expected = self.model(id).claim(who, claim.renews, now, claim.lease);
         let seen = match outcome {
-            ClaimOutcome::Won { take, lease_until } => {
+            TakeOutcome::Won { take, lease_until } => {
                 assert_eq!(*lease_until, now + claim.lease, "{at}");
                 Expect::Won(*take)
             }
-            ClaimOutcome::Lost { holder } => Expect::Lost(holder.as_ref().map(|holder| {
+            TakeOutcome::Lost { holder } => Expect::Lost(holder.as_ref().map(|holder| {
                 (0..MEMBERS)
                     .find(|n| agent(*n) == holder.id.as_str())
                     .unwrap()
             })),
-            ClaimOutcome::NotEligible => Expect::NotEligible,
+            TakeOutcome::NotEligible => Expect::NotEligible,
             other => panic!("{at}: {other:?}"),
         };
         assert_eq!(seen, expected, "{at}");

@@ -134,14 +134,14 @@ pub(super) async fn who_comes_back_finds_the_counts_of_what_is_left(s: &mut Stor
     for author in [&b, &b, &a, &b] {
         s.say("r", author).await;
     }
-    let left = s.store.leave(&room, &b).await.unwrap();
+    let left = s.store.leave(&room, &b, T0).await.unwrap();
     assert_eq!(left, LeaveOutcome::Left);
     prune(s, "r", newest(3), ALL).await;
     s.join("r", &a, &[&b]).await;
     assert_eq!(s.unread("r", &b).await, (3, 1));
     // All that it wrote goes while it is in: nothing of it may come back later.
     prune(s, "r", newest(0), ALL).await;
-    s.store.leave(&room, &b).await.unwrap();
+    s.store.leave(&room, &b, T0).await.unwrap();
     s.join("r", &a, &[&b]).await;
     s.say("r", &a).await;
     assert_eq!(s.unread("r", &b).await, (1, 1));

@@ -33,7 +33,7 @@ pub const MAX_CANDIDATES: usize = 200;
 /// anything else; then whether there is such a turn; then who may; then the turn's state.
 pub trait TurnStore: Send + Sync {
     /// Takes an open turn, or renews the caller's own take. Of any number that race, one wins.
-    fn claim_turn(&self, claim: TurnClaim) -> StoreFuture<'_, ClaimOutcome>;
+    fn claim_turn(&self, claim: TurnClaim) -> StoreFuture<'_, TakeOutcome>;
 
     /// Ends the caller's take. `end` must be final.
     fn complete_turn(&self, end: TurnEnd) -> StoreFuture<'_, ActOutcome>;
@@ -73,7 +73,7 @@ pub trait TurnStore: Send + Sync {
         caller: &'a AgentId,
         name: &'a str,
         agent: &'a AgentId,
-    ) -> StoreFuture<'a, BindOutcome>;
+    ) -> StoreFuture<'a, NameOutcome>;
 
     /// A room's settings, for a member.
     fn room_policy<'a>(

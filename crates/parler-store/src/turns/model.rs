@@ -77,7 +77,7 @@ pub struct TurnClaim {
 
 /// What came of a claim.
 #[derive(Clone, Debug, PartialEq)]
-pub enum ClaimOutcome {
+pub enum TakeOutcome {
     /// The caller holds it.
     Won {
         /// Fencing token.
@@ -235,7 +235,7 @@ pub struct TurnChange {
 
 /// What came of binding a name.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum BindOutcome {
+pub enum NameOutcome {
     /// Bound.
     Bound,
     /// The caller is no member.
