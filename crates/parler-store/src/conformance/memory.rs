@@ -211,7 +211,7 @@ pub(super) async fn who_leaves_sees_no_more_and_its_facts_stay(s: &mut Story) {
     let (a, b) = (agent(0), agent(1));
     s.join("r", &a, &[&b]).await;
     remember(s, at(in_room(&b, "r", "numbat"), 0, 1.0)).await;
-    let left = s.store.leave(&RoomName::new("r"), &b).await.unwrap();
+    let left = s.store.leave(&RoomName::new("r"), &b, 0).await.unwrap();
     assert_eq!(left, LeaveOutcome::Left);
     for find in [like("numbat"), near("", 0, 1.0)] {
         assert!(found(s, &b, find.clone()).await.is_empty());

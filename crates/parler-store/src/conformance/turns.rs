@@ -551,7 +551,7 @@ pub(super) async fn turns_are_listed_newest_first_by_state_and_mine(s: &mut Stor
             false
         )
     );
-    assert_eq!(list(s, states(&[TurnState::Done])).await.0, [done.clone()]);
+    assert_eq!(list(s, states(&[TurnState::Done])).await.0, [done.as_str()]);
     assert_eq!(list(s, states(&TurnState::ALL)).await.0.len(), 5);
     let (two, more) = list(s, TurnFind { limit: 2, ..all(1) }).await;
     assert_eq!(
@@ -573,7 +573,7 @@ pub(super) async fn turns_are_listed_newest_first_by_state_and_mine(s: &mut Stor
         room: room.map(RoomName::new),
         ..all(3)
     };
-    assert_eq!(list(s, one(&done, Some("r"))).await.0, [done.clone()]);
+    assert_eq!(list(s, one(&done, Some("r"))).await.0, [done.as_str()]);
     assert_eq!(list(s, one(&done, Some("own"))).await.0, [""; 0]);
     assert_eq!(list(s, one("none", None)).await.0, [""; 0]);
     for (n, room) in [(4, "r"), (0, "own"), (0, "nowhere")] {

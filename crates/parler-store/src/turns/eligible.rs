@@ -82,19 +82,22 @@ mod tests {
         AgentId::parse(&text).unwrap_or_else(|| panic!("{text}"))
     }
 
+    /// Addressee, whether it offered the turn, id, name, role, whether the name means it.
+    type Line<'a> = (
+        Option<&'a str>,
+        bool,
+        &'a AgentId,
+        &'a str,
+        Option<&'a str>,
+        bool,
+        Option<Basis>,
+    );
+
     #[test]
     fn who_may_claim() {
         let (a, b, c) = (id('A'), id('B'), id('C'));
         let as_name = c.as_str().to_ascii_lowercase();
-        let table: &[(
-            Option<&str>,
-            bool,
-            &AgentId,
-            &str,
-            Option<&str>,
-            bool,
-            Option<Basis>,
-        )] = &[
+        let table: &[Line<'_>] = &[
             (None, false, &b, "ben", None, false, Some(Basis::Anyone)),
             (None, true, &a, "ann", None, false, None),
             (Some("ann"), true, &a, "ann", Some("ann"), true, None),
