@@ -1,8 +1,9 @@
-//! Measures a hub against the machine's own limits (`latency`), and kills it under load
+//! Measures a hub against the machine's own limits (`latency`, `recall`), and kills it under load
 //! (`torture`). Both start the real `parler-hub` binary; nothing leaves this machine.
 
 mod hub;
 mod latency;
+mod recall;
 mod reference;
 mod stats;
 mod torture;
@@ -25,6 +26,8 @@ struct Cli {
 enum What {
     /// Send to acknowledgement, to push, to a returned long-poll; one author and many
     Latency(latency::Args),
+    /// Finding facts among many, beside a bare query of SQLite
+    Recall(recall::Args),
     /// kill -9 at random moments under load; every acknowledged message must be there, once
     Torture(torture::Args),
 }
@@ -38,6 +41,7 @@ fn main() -> anyhow::Result<()> {
     runtime.block_on(async {
         match cli.what {
             What::Latency(args) => latency::run(&binary, args).await,
+            What::Recall(args) => recall::run(&binary, args).await,
             What::Torture(args) => torture::run(&binary, args).await,
         }
     })

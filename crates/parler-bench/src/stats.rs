@@ -46,6 +46,8 @@ pub struct Row {
     pub per_second: Option<u64>,
     /// Hub CPU in microseconds for each event.
     pub cpu_us: Option<u64>,
+    /// How many times the median of its reference it takes, where it has one.
+    pub times_reference: Option<f64>,
     /// How many events the figure stands on.
     pub events: usize,
 }
@@ -59,26 +61,43 @@ impl Row {
             p99_us: times.micros(99),
             per_second: None,
             cpu_us: None,
+            times_reference: None,
             events: times.len(),
         }
     }
+
+    /// The same, compared with a reference.
+    pub fn beside(self, reference: &Row) -> Row {
+        let times = micros(self.p50_us) / micros(reference.p50_us);
+        Row {
+            times_reference: Some(times),
+            ..self
+        }
+    }
+}
+
+/// For dividing; never 0.
+fn micros(n: u64) -> f64 {
+    f64::from(u32::try_from(n.max(1)).unwrap_or(u32::MAX))
 }
 
 /// Prints rows as a table.
 pub fn table(rows: &[Row]) {
     println!(
-        "{:<46} {:>9} {:>9} {:>9} {:>8} {:>8}",
-        "", "p50 us", "p99 us", "per s", "cpu us", "events"
+        "{:<46} {:>9} {:>9} {:>9} {:>8} {:>8} {:>8}",
+        "", "p50 us", "p99 us", "per s", "cpu us", "of ref.", "events"
     );
     for row in rows {
         let some = |value: Option<u64>| value.map_or_else(String::new, |v| v.to_string());
         println!(
-            "{:<46} {:>9} {:>9} {:>9} {:>8} {:>8}",
+            "{:<46} {:>9} {:>9} {:>9} {:>8} {:>8} {:>8}",
             row.what,
             row.p50_us,
             row.p99_us,
             some(row.per_second),
             some(row.cpu_us),
+            row.times_reference
+                .map_or_else(String::new, |times| format!("{times:.2}")),
             row.events
         );
     }

@@ -61,7 +61,8 @@ const ARROWS: &[(&str, &[&str])] = &[
 
 /// Libraries that only some crates may know: SQL, the hub's WebSocket, HTTP, MCP, hosts' files.
 const OWNED: &[(&str, &[&str])] = &[
-    ("rusqlite", &["parler-store-sqlite"]),
+    // The bench asks SQLite itself, to have something to compare with.
+    ("rusqlite", &["parler-store-sqlite", "parler-bench"]),
     ("axum", &["parler-hub"]),
     (
         "tokio-tungstenite",
