@@ -132,8 +132,11 @@ impl Client {
     /// # Errors
     /// As every call; a refusal is one only when it may pass, like that of a rate limit.
     pub async fn subscribe(&self) -> Result<bool, ClientError> {
-        let wakes = (!self.shared().options.wakes).then_some(false);
-        let subscribe = Subscribe { turns: None, wakes };
+        let options = &self.shared().options;
+        let subscribe = Subscribe {
+            turns: options.turns.then_some(true),
+            wakes: (!options.wakes).then_some(false),
+        };
         match self.request(ClientFrame::Subscribe(subscribe)).await {
             Ok(_) => Ok(true),
             Err(error @ ClientError::Refused { .. }) if !error.retryable() => Ok(false),
@@ -213,10 +216,7 @@ impl Client {
         let mut paused = Duration::ZERO;
         loop {
             let refused = match self.caller.exchange(&frame, budget).await {
-                Ok(ServerFrame::Sent(sent)) => {
-                    replies::room("send", &sent.room)?;
-                    return Ok(sent);
-                }
+                Ok(ServerFrame::Sent(sent)) => return replies::sent(sent),
                 Ok(other) => return Err(unexpected("send", &other)),
                 Err(error) => error,
             };
@@ -292,8 +292,8 @@ impl Client {
     }
 
     /// The next frame other than a message that was pushed: turns, guards, join requests. They
-    /// come to a client that asked for them with the raw op `subscribe`. Like
-    /// [`Client::next_push`] otherwise.
+    /// come to a client with [`crate::ClientOptions::turns`] that subscribed. Like
+    /// [`Client::next_push`] otherwise; [`Client::next_event`] gives the same as types.
     pub async fn next_notice(&self) -> ServerFrame {
         self.shared().notices.next().await
     }

@@ -65,6 +65,7 @@ pub mod terminal;
 #[cfg(test)]
 mod testing;
 mod transport;
+mod turns;
 pub mod wake;
 
 pub use client::{Client, Read, Redeemed};
@@ -72,3 +73,4 @@ pub use error::ClientError;
 pub use handle::handle_for;
 pub use options::{CONNECT_TIMEOUT, ClientOptions, Endpoint, REQUEST_TIMEOUT, Timeouts};
 pub use outgoing::Outgoing;
+pub use turns::Notice;

@@ -76,10 +76,12 @@ pub struct ClientOptions {
     pub timeouts: Timeouts,
     /// Whether a push to this client can start a turn of its host. Tells the hub who listens.
     pub wakes: bool,
+    /// Whether pushes include notices of turns, of the loop guard and of join requests.
+    pub turns: bool,
 }
 
 impl ClientOptions {
-    /// Options with usual time-outs, no role, and pushes that wake.
+    /// Options with usual time-outs, no role, and pushes that wake: messages, no notices.
     pub fn new(endpoint: Endpoint, keys: KeyPair, name: impl Into<String>) -> Self {
         ClientOptions {
             endpoint,
@@ -88,6 +90,7 @@ impl ClientOptions {
             role: None,
             timeouts: Timeouts::default(),
             wakes: true,
+            turns: false,
         }
     }
 }

@@ -5,13 +5,16 @@
 //! file looks at replies only and judges no message's content.
 
 use parler_protocol::limits::MAX_FIELD_BYTES;
-use parler_protocol::{Invited, Pulled, RoomInfo, links};
+use parler_protocol::{Invited, Pulled, RoomInfo, Sent, Turn, Turns, links};
 
 use crate::error::ClientError;
 
 /// Characters of a link besides ASCII letters and digits; none of them ends a word of a shell or
 /// has it do something.
 const LINK_MARKS: &[u8] = b"-._~:/@%+=[]";
+
+/// Bytes of a message's id at most: hubs make UUIDs.
+const MAX_MESSAGE_ID_BYTES: usize = 128;
 
 /// An invitation whose code, link and room can be repeated.
 pub(crate) fn invited(invited: Invited) -> Result<Invited, ClientError> {
@@ -32,6 +35,18 @@ pub(crate) fn room(what: &'static str, name: &str) -> Result<(), ClientError> {
         true => Ok(()),
         false => Err(refuse(what, "a room whose name no room can have")),
     }
+}
+
+/// A stored message. What is said of a turn counts only if it is this message's.
+pub(crate) fn sent(mut sent: Sent) -> Result<Sent, ClientError> {
+    room("send", &sent.room)?;
+    let (id, room) = (&sent.id, sent.room.as_str());
+    let its_own = |turn: &Turn| turn.message == *id && is_turn(Some(room), turn);
+    if !sent.turn.as_ref().is_none_or(its_own) {
+        tracing::warn!("the hub answers with the turn of another message");
+        sent.turn = None;
+    }
+    Ok(sent)
 }
 
 /// Leaves out rooms with names that no room can have.
@@ -62,7 +77,32 @@ pub(crate) fn page(asked: &str, mut page: Pulled) -> Pulled {
     page
 }
 
-fn is_room(name: &str) -> bool {
+/// Leaves out turns of rooms that were not asked for, and those whose id no hub makes.
+pub(crate) fn turns(asked: Option<&str>, mut turns: Turns) -> Turns {
+    let all = turns.turns.len();
+    turns.turns.retain(|turn| is_turn(asked, turn));
+    if turns.turns.len() < all {
+        tracing::warn!(
+            dropped = all - turns.turns.len(),
+            "the hub lists turns with names or rooms that they cannot have"
+        );
+    }
+    turns
+}
+
+/// Whether a turn can stand in that room (in any), under the id of a message.
+pub(crate) fn is_turn(asked: Option<&str>, turn: &Turn) -> bool {
+    let plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-');
+    let id = &turn.message;
+    asked.is_none_or(|room| room == turn.room)
+        && is_room(&turn.room)
+        && !id.is_empty()
+        && id.len() <= MAX_MESSAGE_ID_BYTES
+        && id.bytes().all(plain)
+}
+
+/// Whether a room can have this name.
+pub(crate) fn is_room(name: &str) -> bool {
     let plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b'.');
     !name.is_empty() && name.len() <= MAX_FIELD_BYTES && name.bytes().all(plain)
 }
