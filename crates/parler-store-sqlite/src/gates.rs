@@ -10,9 +10,8 @@ use crate::cursors;
 use crate::error::Failure;
 use crate::memory;
 use crate::mirror::Room;
-use crate::rooms;
-use crate::turns;
 use crate::writer::Tx;
+use crate::{rooms, services, turns};
 
 /// The room and the caller's row, if the caller owns it.
 fn owned(
@@ -266,6 +265,7 @@ fn drop_member(
             .prepare_cached(NOTHING)?
             .execute([room.id, agent.1])?;
     }
+    services::left(tx.conn, room.id, agent.1)?;
     tx.mirror.forget_member(room.id, agent.1);
     tx.conn
         .prepare_cached(MEMBER)?
@@ -294,7 +294,7 @@ fn erase(tx: &mut Tx<'_>, name: &RoomName, room: Room) -> rusqlite::Result<()> {
     tx.mirror.forget_room(name, room.id);
     tx.conn.prepare_cached(FLOOR)?.execute([])?;
     turns::erase(tx.conn, room.id)?;
-    for table in TABLES {
+    for table in TABLES.iter().chain(&services::TABLES) {
         tx.conn.prepare_cached(table)?.execute([room.id])?;
     }
     memory::erase(tx.conn, room.id)?;

@@ -3,15 +3,15 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use parler_protocol::{AgentId, RoomName, Seq};
+use parler_protocol::{AgentId, RoomKind, RoomName, Seq};
 use parler_store::{Append, Appended, Event, LogEntry, MAX_PAGE, PAGE_BYTES, Page, ReadFrom};
-use rusqlite::{Connection, OptionalExtension, Row, params};
+use rusqlite::{Connection, OptionalExtension, Row, Rows, params};
 
 use crate::envelope::{Envelope, whole};
 use crate::error::Failure;
-use crate::mirror::Member;
-use crate::turns;
+use crate::mirror::{Member, Room};
 use crate::writer::Tx;
+use crate::{agents, rooms, services, turns};
 
 /// An append with all that can be prepared outside the writer.
 pub(crate) struct Prepared {
@@ -59,17 +59,27 @@ pub(crate) fn append(tx: &mut Tx<'_>, prepared: Prepared) -> Result<Appended, Fa
         tail,
     } = prepared;
     let Some(room) = tx.mirror.room(tx.conn, &append.room)? else {
-        return Ok(Appended::NotMember);
+        return Ok(refused(&append));
     };
-    let Some(author) = tx.mirror.agent(tx.conn, &append.agent)? else {
-        return Ok(Appended::NotMember);
+    let known = tx.mirror.agent(tx.conn, &append.agent)?;
+    let member = match known {
+        Some(author) => tx.mirror.member(tx.conn, room.id, author)?,
+        None => None,
     };
-    let Some(member) = tx.mirror.member(tx.conn, room.id, author)? else {
+    if member.is_none() && !append.join {
         return Ok(Appended::NotMember);
-    };
-    if let Some(earlier) = repeated(tx.conn, room.id, author, &append)? {
+    }
+    if let Some(author) = known
+        && let Some(earlier) = repeated(tx.conn, room.id, author, &append)?
+    {
         return Ok(earlier);
     }
+    let (author, member) = match (known, member) {
+        (Some(author), Some(member)) => (author, member),
+        _ if room.kind != RoomKind::Service => return Ok(refused(&append)),
+        _ if !services::may_come(tx.conn, room, known)? => return Ok(Appended::Denied),
+        _ => join(tx, room, &append)?,
+    };
     let seq = tx.mirror.take_seq(tx.conn)?;
     let ord = room.head_ord + 1;
     insert(
@@ -78,6 +88,7 @@ pub(crate) fn append(tx: &mut Tx<'_>, prepared: Prepared) -> Result<Appended, Fa
         &append,
         mentions.as_deref(),
     )?;
+    services::dispatched(tx.conn, room.id, (seq, &append.id), &append.dispatch)?;
     tx.mirror.move_head(&append.room, seq, ord);
     let member = Member {
         own_unread: member.own_unread + 1,
@@ -94,6 +105,23 @@ pub(crate) fn append(tx: &mut Tx<'_>, prepared: Prepared) -> Result<Appended, Fa
     tx.events.push(Event::Appended(entry.clone()));
     turns::appended(tx, room.id, author, seq, &append)?;
     Ok(Appended::New(entry))
+}
+
+/// The answer to who is no member of the room that it means, or means none that exists.
+fn refused(append: &Append) -> Appended {
+    if append.join {
+        Appended::UnknownService
+    } else {
+        Appended::NotMember
+    }
+}
+
+/// Makes the author a member of a service, at its head.
+fn join(tx: &mut Tx<'_>, room: Room, append: &Append) -> rusqlite::Result<(i64, Member)> {
+    let author = agents::ensure(tx, &append.agent, append.now)?;
+    rooms::add_member_at_head(tx, &append.room, room, (&append.agent, author), append.now)?;
+    let member = tx.mirror.member(tx.conn, room.id, author)?;
+    Ok((author, member.unwrap_or_default()))
 }
 
 /// Looks for an earlier message with the same key.
@@ -158,17 +186,17 @@ pub(crate) fn read(
     from: ReadFrom,
     limit: u32,
 ) -> rusqlite::Result<Option<Page>> {
-    const PLACE: &str = "SELECT r.id, r.head_seq, m.cursor FROM rooms r
+    const PLACE: &str = "SELECT r.id, r.head_seq, m.cursor, m.visible_after FROM rooms r
         JOIN agents a ON a.agent = ?2
         JOIN members m ON m.room_id = r.id AND m.agent_id = a.id
         WHERE r.name = ?1";
     let place = conn
         .prepare_cached(PLACE)?
         .query_row([room.as_str(), agent.as_str()], |row| {
-            Ok((row.get(0)?, row.get(1)?, row.get(2)?))
+            Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?))
         })
         .optional()?;
-    let Some((room_id, head, cursor)) = place else {
+    let Some((room_id, head, cursor, visible_after)) = place else {
         return Ok(None);
     };
     let cursor = Seq(cursor);
@@ -177,7 +205,8 @@ pub(crate) fn read(
         ReadFrom::Cursor { ack: Some(ack) } if ack <= Seq(head) => cursor.max(ack),
         ReadFrom::Cursor { .. } => cursor,
     };
-    let entries = entries(conn, (room, room_id), floor, limit.min(MAX_PAGE))?;
+    let above = floor.max(Seq(visible_after));
+    let entries = entries(conn, (room, room_id), above, limit.min(MAX_PAGE))?;
     Ok(Some(Page {
         entries,
         floor,
@@ -195,13 +224,22 @@ fn entries(
             mentions, parts
         FROM messages INDEXED BY messages_room
         WHERE room_id = ?1 AND seq > ?2 ORDER BY seq LIMIT ?3";
+    let mut statement = conn.prepare_cached(LIST)?;
+    let rows = statement.query(params![room.1, floor.0, limit])?;
+    page(conn, room.0, rows)
+}
+
+/// Makes entries of rows with the columns of the log, as many as one page may have bytes.
+pub(crate) fn page(
+    conn: &Connection,
+    room: &RoomName,
+    mut rows: Rows<'_>,
+) -> rusqlite::Result<Vec<LogEntry>> {
     let mut authors = HashMap::new();
     let mut entries = Vec::new();
     let mut bytes = 0;
-    let mut statement = conn.prepare_cached(LIST)?;
-    let mut rows = statement.query(params![room.1, floor.0, limit])?;
     while let Some(row) = rows.next()? {
-        let entry = entry(conn, room.0, row, &mut authors)?;
+        let entry = entry(conn, room, row, &mut authors)?;
         bytes += entry.json.len();
         if bytes > PAGE_BYTES && !entries.is_empty() {
             break;

@@ -1,4 +1,5 @@
-//! Rooms and their members. Membership is granted by [`add_member`] and nowhere else.
+//! Rooms and their members. Membership is granted by [`add_member`] and [`add_member_at_head`],
+//! and nowhere else.
 
 use parler_protocol::{AgentId, Attention, RoomKind, RoomName};
 use parler_store::{Event, MemberRow, PresenceRow, RoomRow, StoreError};
@@ -54,14 +55,45 @@ pub(crate) fn add_member(
     const MEMBER: &str = "INSERT INTO members (room_id, agent_id, joined_at, own_unread)
         VALUES (?1, ?2, ?3, coalesce(
             (SELECT own FROM departed WHERE room_id = ?1 AND agent_id = ?2), 0))";
+    tx.conn
+        .prepare_cached(MEMBER)?
+        .execute(params![room.id, agent.1, now])?;
+    admitted(tx, name, room, agent)
+}
+
+/// The same from the head of the log: for who comes by itself, and reads nothing of before.
+pub(crate) fn add_member_at_head(
+    tx: &mut Tx<'_>,
+    name: &RoomName,
+    room: Room,
+    agent: (&AgentId, i64),
+    now: i64,
+) -> rusqlite::Result<()> {
+    const MEMBER: &str = "INSERT INTO members
+            (room_id, agent_id, joined_at, cursor, cursor_ord, visible_after)
+        VALUES (?1, ?2, ?3, ?4, ?5, ?4)";
+    tx.conn.prepare_cached(MEMBER)?.execute(params![
+        room.id,
+        agent.1,
+        now,
+        room.head_seq,
+        room.head_ord
+    ])?;
+    admitted(tx, name, room, agent)
+}
+
+/// What goes with every new membership.
+fn admitted(
+    tx: &mut Tx<'_>,
+    name: &RoomName,
+    room: Room,
+    agent: (&AgentId, i64),
+) -> rusqlite::Result<()> {
     const COUNT: &str = "UPDATE rooms SET member_count = member_count + 1 WHERE id = ?1";
     // A request that waits has its answer now; a refusal stays, for the gated codes of later.
     const ANSWERED: &str = "DELETE FROM join_requests
         WHERE room_id = ?1 AND agent_id = ?2 AND state = 'pending'";
     let (agent, agent_id) = agent;
-    tx.conn
-        .prepare_cached(MEMBER)?
-        .execute(params![room.id, agent_id, now])?;
     tx.conn.prepare_cached(COUNT)?.execute([room.id])?;
     tx.conn
         .prepare_cached(ANSWERED)?
@@ -137,9 +169,10 @@ pub(crate) fn roster(
     agent: &AgentId,
 ) -> rusqlite::Result<Option<Vec<MemberRow>>> {
     const LIST: &str = "SELECT a.agent, a.name, a.role, a.last_hello,
-            p.status, p.activity, p.attention, p.at
+            p.status, p.activity, p.attention, p.at, w.role
         FROM members m
         JOIN agents a ON a.id = m.agent_id
+        LEFT JOIN workers w ON w.room_id = m.room_id AND w.agent_id = m.agent_id
         LEFT JOIN presence p ON p.agent_id = a.id
         WHERE m.room_id = (SELECT id FROM rooms WHERE name = ?1)
         ORDER BY a.name, a.agent";
@@ -169,6 +202,7 @@ fn member_row(row: &Row<'_>) -> rusqlite::Result<MemberRow> {
         role: row.get(2)?,
         last_hello: row.get(3)?,
         presence,
+        service_role: row.get(8)?,
     })
 }
 

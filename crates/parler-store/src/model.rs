@@ -107,6 +107,8 @@ pub struct MemberRow {
     pub last_hello: i64,
     /// Presence, if any was ever set.
     pub presence: Option<PresenceRow>,
+    /// Role that it serves in this room.
+    pub service_role: Option<String>,
 }
 
 /// An agent's presence as it was last set.
@@ -147,6 +149,11 @@ pub struct Append {
     pub digest: Option<[u8; 32]>,
     /// What the turn ledger has to know of it; `None` for a plain message.
     pub ledger: Option<Box<crate::LedgerNotes>>,
+    /// Roles that the message is dispatched to: nearly always none.
+    pub dispatch: Vec<String>,
+    /// The room is a service, and its author becomes a member with this message if it is none yet:
+    /// at the head, so that it reads nothing that was said before.
+    pub join: bool,
     /// Milliseconds.
     pub now: i64,
 }
@@ -167,6 +174,10 @@ pub enum Appended {
     KeyReused,
     /// The author is not a member of the room.
     NotMember,
+    /// There is no such service to join.
+    UnknownService,
+    /// The author is no member, and the service's owner decides who becomes one; or it was banned.
+    Denied,
 }
 
 /// A message as it stands in the log.

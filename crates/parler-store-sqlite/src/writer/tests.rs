@@ -55,6 +55,8 @@ fn message(id: &str, bytes: usize) -> Append {
         client_id: Some(id.into()),
         digest: Some([1; 32]),
         ledger: None,
+        dispatch: Vec::new(),
+        join: false,
         now: 0,
     }
 }

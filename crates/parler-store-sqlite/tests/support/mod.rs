@@ -66,6 +66,8 @@ pub fn draft(room: &str, author: &AgentId, key: &str) -> Append {
         client_id: Some(key.to_owned()),
         digest: Some([7; 32]),
         ledger: None,
+        dispatch: Vec::new(),
+        join: false,
         now: T0,
     }
 }

@@ -56,6 +56,8 @@ pub(super) async fn a_message_is_stored_as_the_wire_has_it(s: &mut Story) {
                 client_id: None,
                 digest: None,
                 ledger: None,
+                dispatch: Vec::new(),
+                join: false,
                 now: message.ts,
             })
             .await;

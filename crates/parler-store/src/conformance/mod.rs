@@ -21,6 +21,7 @@ mod log;
 mod memory;
 mod random;
 mod rooms;
+mod services;
 mod story;
 mod turn_story;
 mod turns;
@@ -136,6 +137,26 @@ cases! { ($)
         a_room_is_passed_on
         a_deleted_room_leaves_nothing
         invites_are_revoked_by_minter_or_owner;
+    services:
+        the_first_to_serve_owns_the_service
+        serving_again_overwrites_the_role
+        an_agent_serves_no_new_room_beyond_its_quota
+        a_message_joins_its_author_at_the_head
+        who_comes_by_itself_reads_nothing_of_before
+        a_refused_message_joins_nobody
+        who_was_banned_or_meets_a_gate_does_not_come_by_itself
+        work_waits_in_order_for_its_role
+        only_an_available_worker_sees_and_takes_work
+        a_claim_needs_the_role_that_the_work_is_for
+        a_holder_renews_and_nobody_else_takes
+        a_lease_that_ran_out_frees_the_work
+        an_outdated_take_changes_nothing
+        what_is_ended_stays_ended
+        one_of_many_claimers_wins_each_piece
+        claims_survive_a_restart
+        who_leaves_holds_nothing
+        a_deleted_service_leaves_no_worker_and_no_work
+        work_of_other_rooms_is_unknown;
     directory:
         cards_are_found_and_replaced
         a_card_opens_one_direct_room;
@@ -276,6 +297,7 @@ mod tests {
         include_str!("log.rs"),
         include_str!("random.rs"),
         include_str!("rooms.rs"),
+        include_str!("services.rs"),
         include_str!("turns.rs"),
         include_str!("turns_random.rs"),
         include_str!("unread.rs"),

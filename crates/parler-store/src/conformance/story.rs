@@ -186,6 +186,8 @@ impl Story {
             client_id: None,
             digest: None,
             ledger: None,
+            dispatch: Vec::new(),
+            join: false,
             now: T0 + i64::try_from(number).unwrap(),
         }
     }
