@@ -107,6 +107,38 @@ impl OpError {
         )
     }
 
+    /// An agent's share of rooms is used up.
+    pub fn too_many_rooms() -> Self {
+        OpError::new(
+            ErrorCode::AtCapacity,
+            "you own as many rooms as this hub allows: delete one first",
+        )
+    }
+
+    /// Nobody serves that yet.
+    pub fn unknown_service(service: &str) -> Self {
+        OpError::new(
+            ErrorCode::UnknownService,
+            format!("nobody ever served '{service}': check the name, or serve it yourself"),
+        )
+    }
+
+    /// A service whose owner lets nobody come by itself, or not this agent.
+    pub fn service_closed(room: &str) -> Self {
+        OpError::new(
+            ErrorCode::NotAuthorized,
+            format!("'{room}' takes nobody in without an invite: ask its owner for one"),
+        )
+    }
+
+    /// An op for service rooms in a room of another kind.
+    pub fn not_a_service(room: &str) -> Self {
+        OpError::new(
+            ErrorCode::NotAuthorized,
+            format!("'{room}' is not a service room"),
+        )
+    }
+
     /// The frame to send.
     #[must_use]
     pub fn into_frame(self) -> ServerFrame {

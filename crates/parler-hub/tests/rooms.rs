@@ -238,10 +238,9 @@ async fn ops_of_the_contract_that_are_not_here_yet_say_so() {
     a.open_channel("r").await;
     for frame in [
         json!({"op": "turns"}),
-        json!({"op": "serve", "service": "s"}),
+        json!({"op": "release", "room": "r", "message": "m"}),
         json!({"op": "bind_name", "room": "r", "name": "n", "agent": "x"}),
         json!({"op": "mint_watch", "room": "r"}),
-        json!({"op": "claim", "room": "r", "message": "m"}),
         json!({"op": "get_blob", "id": "x"}),
     ] {
         let reply = a.ask(frame.clone()).await;

@@ -46,6 +46,12 @@ pub const MAX_TTL_SECS: u64 = 31_536_000;
 pub const DEFAULT_INVITE_USES: u32 = 50;
 /// Life of a token when `ttlSecs` is absent: one hour.
 pub const DEFAULT_TOKEN_TTL_SECS: u64 = 3600;
+/// Work of one `queue` when no limit is given.
+pub const DEFAULT_QUEUE_LIMIT: u32 = 50;
+/// Work of one `queue` at most.
+pub const MAX_QUEUE_LIMIT: u32 = 200;
+/// Dispatch parts of one message: each is a row to look work up by.
+pub const MAX_DISPATCH_ROLES: usize = 64;
 /// Lease of a claim when `leaseSecs` is absent.
 pub const DEFAULT_LEASE_SECS: u64 = 300;
 /// Shortest and longest lease of service work, in seconds.

@@ -17,9 +17,10 @@ CREATE TABLE dispatches (
     role    TEXT NOT NULL, -- ASCII letters in lower case
     seq     INTEGER NOT NULL,
     message TEXT NOT NULL,
-    PRIMARY KEY (room_id, role, seq)
+    PRIMARY KEY (seq, role)
 ) STRICT, WITHOUT ROWID;
 
+CREATE INDEX dispatches_role ON dispatches (room_id, role, seq);
 CREATE INDEX dispatches_message ON dispatches (message);
 
 -- Every piece of work that was ever taken.

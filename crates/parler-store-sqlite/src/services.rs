@@ -153,7 +153,7 @@ fn queue(
         WHERE r.name = ?1";
     const LIST: &str = "SELECT m.seq, m.author_id, m.ts, m.id, m.author_name, m.author_role,
             m.reply_to, m.mentions, m.parts
-        FROM dispatches d
+        FROM dispatches d INDEXED BY dispatches_role
         JOIN messages m ON m.seq = d.seq
         LEFT JOIN claims c ON c.seq = d.seq
         WHERE d.room_id = ?1 AND d.role = ?2
@@ -360,6 +360,18 @@ pub(crate) fn left(conn: &Connection, room: i64, agent: i64) -> rusqlite::Result
         WHERE room_id = ?1 AND agent_id = ?2 AND state = 'active'";
     for statement in [WORKER, FREE] {
         conn.prepare_cached(statement)?.execute([room, agent])?;
+    }
+    Ok(())
+}
+
+/// A message is gone, and with it what became of it.
+pub(crate) fn pruned(conn: &Connection, seq: i64) -> rusqlite::Result<()> {
+    const GONE: [&str; 2] = [
+        "DELETE FROM dispatches WHERE seq = ?1",
+        "DELETE FROM claims WHERE seq = ?1",
+    ];
+    for statement in GONE {
+        conn.prepare_cached(statement)?.execute([seq])?;
     }
     Ok(())
 }

@@ -10,11 +10,10 @@ use parler_protocol::{RoomName, Seq};
 use parler_store::{MessageRule, Pruned, StepSize, StoreFuture, UpkeepStore};
 use rusqlite::{Connection, params};
 
-use crate::SqliteStore;
 use crate::error::Failure;
 use crate::mirror::{Member, Room};
-use crate::turns;
 use crate::writer::Tx;
+use crate::{SqliteStore, services, turns};
 
 impl UpkeepStore for SqliteStore {
     fn sweep_invites(&self, now: i64, asked_before: i64, limit: u32) -> StoreFuture<'_, u32> {
@@ -129,6 +128,7 @@ fn prune(
     uncount(tx, room, &found.gone)?;
     for old in &found.gone {
         tx.conn.prepare_cached(DELETE)?.execute([old.seq])?;
+        services::pruned(tx.conn, old.seq)?;
     }
     if let Some(last) = found.gone.last() {
         tx.conn.prepare_cached(FLOOR)?.execute([last.seq])?;
@@ -257,6 +257,8 @@ mod tests {
                 client_id: None,
                 digest: None,
                 ledger: None,
+                dispatch: Vec::new(),
+                join: false,
                 now: n,
             };
             store.append(append).await.unwrap();

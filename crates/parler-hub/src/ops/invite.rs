@@ -65,10 +65,7 @@ pub async fn invite(caller: Caller, op: Invite) -> Result<ServerFrame, OpError> 
             id: Some(id),
         })),
         InviteOutcome::NotMember => Err(OpError::room_exists(room_name(&op).as_str())),
-        InviteOutcome::TooManyRooms => Err(OpError::new(
-            ErrorCode::AtCapacity,
-            "you own as many rooms as this hub allows: delete one first",
-        )),
+        InviteOutcome::TooManyRooms => Err(OpError::too_many_rooms()),
     }
 }
 

@@ -9,6 +9,7 @@ mod presence;
 mod pull;
 mod rooms;
 mod send;
+mod services;
 mod subscribe;
 
 use std::future::Future;
@@ -86,6 +87,10 @@ async fn other(caller: Caller, frame: ClientFrame) -> Reply {
         ClientFrame::RemoveMember(op) => members::remove_member(caller, op).await.into(),
         ClientFrame::TransferOwner(op) => members::transfer_owner(caller, op).await.into(),
         ClientFrame::RevokeInvite(op) => members::revoke_invite(caller, op).await.into(),
+        ClientFrame::Serve(op) => services::serve(caller, op).await.into(),
+        ClientFrame::Queue(op) => services::queue(caller, op).await,
+        ClientFrame::Claim(op) => services::claim(caller, op).await.into(),
+        ClientFrame::Complete(op) => services::complete(caller, op).await.into(),
         ClientFrame::Register(op) => discover::register(caller, op).await.into(),
         ClientFrame::Discover(op) => discover::discover(caller, op).await.into(),
         ClientFrame::Lookup(op) => discover::lookup(caller, op).await.into(),

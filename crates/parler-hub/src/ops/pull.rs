@@ -111,24 +111,8 @@ async fn finish(caller: &Caller, room: &RoomName, op: &Pull, page: Page) -> Resu
     Ok(pulled(room, &page, cursor))
 }
 
-/// The reply, made of the messages' stored bytes.
 fn pulled(room: &RoomName, page: &Page, cursor: Seq) -> Reply {
-    let room = serde_json::to_string(room.as_str()).expect("text serialises");
-    let bytes: usize = page.entries.iter().map(|entry| entry.json.len() + 1).sum();
-    let mut text = String::with_capacity(bytes + room.len() + 64);
-    text.push_str(r#"{"type":"pulled","room":"#);
-    text.push_str(&room);
-    text.push_str(r#","messages":["#);
-    for (i, entry) in page.entries.iter().enumerate() {
-        if i > 0 {
-            text.push(',');
-        }
-        text.push_str(&entry.json);
-    }
-    text.push_str(r#"],"cursor":"#);
-    text.push_str(&cursor.0.to_string());
-    text.push('}');
-    Reply(text.into())
+    Reply::messages("pulled", room, &page.entries, Some(cursor))
 }
 
 #[cfg(test)]

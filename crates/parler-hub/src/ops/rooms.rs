@@ -46,7 +46,7 @@ pub async fn roster(caller: Caller, op: RoomOp) -> Result<ServerFrame, OpError> 
                     .and_then(|p| p.attention),
                 last_seen: presence.as_ref().map_or(row.last_hello, |p| p.at),
                 activity: presence.and_then(|p| p.activity),
-                service_role: None,
+                service_role: row.service_role,
             }
         })
         .collect();

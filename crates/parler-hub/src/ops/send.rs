@@ -3,14 +3,15 @@
 //! Order: caps, the agent's send budget, the size, who may (membership), the room's budget, the
 //! append. The reply is made of what the commit returned, so nothing is said before it.
 
+use parler_protocol::parts::{Dispatch, TypedPart as _};
 use parler_protocol::{
-    AgentId, ErrorCode, RoomName, Send, Sent, ServerFrame, Target, canonical, limits, names,
+    AgentId, ErrorCode, Part, RoomName, Send, Sent, ServerFrame, Target, canonical, limits, names,
 };
 use parler_store::{Append, Appended, Committing};
 use sha2::{Digest as _, Sha256};
 
 use super::{Caller, Running, cap_optional};
-use crate::conn::parts::Checked;
+use crate::conn::parts::{Checked, Kinds};
 use crate::error::OpError;
 use crate::{now_ms, random};
 
@@ -42,7 +43,12 @@ async fn submit(
     if op.parts.json.len() > max {
         return Err(OpError::too_large("parts", max));
     }
-    let room = resolve(caller, &op.target).await?;
+    let dispatch = if op.parts.kinds.any(Kinds::DISPATCH) {
+        dispatched(&op.parts.json)?
+    } else {
+        Vec::new()
+    };
+    let (room, join) = resolve(caller, &op.target).await?;
     budgets
         .room_sends
         .spend(&room, now)
@@ -64,6 +70,8 @@ async fn submit(
         client_id: op.client_id,
         digest,
         ledger,
+        dispatch,
+        join,
         now,
     };
     Ok((room, state.store().submit(append).await?))
@@ -93,6 +101,8 @@ async fn committed(
             "this clientId was used for another message in this room: use a new one",
         )),
         Appended::NotMember => Err(OpError::not_member(room.as_str())),
+        Appended::UnknownService => Err(OpError::unknown_service(room.as_str())),
+        Appended::Denied => Err(OpError::service_closed(room.as_str())),
     }
 }
 
@@ -117,14 +127,34 @@ fn check_caps(op: &Send<Checked<Box<str>>>) -> Result<(), OpError> {
         .try_for_each(|mention| super::cap_field("mentions", mention))
 }
 
-/// The room that a target means, for somebody who may write there.
-async fn resolve(caller: &Caller, target: &Target) -> Result<RoomName, OpError> {
+/// The roles that a message is dispatched to. A malformed part counts as unknown; a role that is
+/// longer than one can serve is nobody's.
+fn dispatched(parts: &str) -> Result<Vec<String>, OpError> {
+    let parts: Vec<Part> = serde_json::from_str(parts).map_err(OpError::bad_frame)?;
+    let roles: Vec<String> = parts
+        .iter()
+        .filter_map(Dispatch::from_part)
+        .map(|dispatch| dispatch.role)
+        .filter(|role| role.len() <= limits::MAX_FIELD_BYTES)
+        .collect();
+    if roles.len() > limits::MAX_DISPATCH_ROLES {
+        return Err(OpError::new(
+            ErrorCode::TooLarge,
+            format!("more than {} dispatch parts", limits::MAX_DISPATCH_ROLES),
+        ));
+    }
+    Ok(roles)
+}
+
+/// The room that a target means, for somebody who may write there; and whether the author becomes
+/// a member with the message, and not before it, if it is none yet.
+async fn resolve(caller: &Caller, target: &Target) -> Result<(RoomName, bool), OpError> {
     let (state, me) = (&caller.state, &caller.agent.id);
     match target {
         Target::Room { room } => {
             let room = RoomName::new(room);
             state.members().require(state.store(), &room, me).await?;
-            Ok(room)
+            Ok((room, false))
         }
         Target::Dm { agent } if me == agent.as_str() => Err(OpError::new(
             ErrorCode::NotAuthorized,
@@ -141,9 +171,18 @@ async fn resolve(caller: &Caller, target: &Target) -> Result<RoomName, OpError> 
                     store.open_dm(me, &peer, name, now_ms()).await?
                 }
             };
-            room.ok_or_else(|| OpError::not_discoverable(agent))
+            room.map(|room| (room, false))
+                .ok_or_else(|| OpError::not_discoverable(agent))
         }
-        Target::Service { .. } => Err(OpError::unsupported("send to a service")),
+        Target::Service { service } => {
+            let room = RoomName::new(&names::service_room(service));
+            // Before the room's budget is spent: names that nobody serves must not fill its memory.
+            if state.store().is_service(&room).await? {
+                Ok((room, true))
+            } else {
+                Err(OpError::unknown_service(service))
+            }
+        }
     }
 }
 

@@ -156,7 +156,8 @@ cases! { ($)
         claims_survive_a_restart
         who_leaves_holds_nothing
         a_deleted_service_leaves_no_worker_and_no_work
-        work_of_other_rooms_is_unknown;
+        work_of_other_rooms_is_unknown
+        work_goes_with_its_message;
     directory:
         cards_are_found_and_replaced
         a_card_opens_one_direct_room;

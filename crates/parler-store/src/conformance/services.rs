@@ -4,8 +4,8 @@ use parler_protocol::{AgentId, RoomKind, RoomName, Seq};
 
 use super::story::{Story, T0, agent, together};
 use crate::{
-    Append, Appended, ClaimOutcome, CompleteOutcome, LogEntry, NewInvite, NewWorker, ReadFrom,
-    RedeemOutcome, ServeOutcome, Work, WorkEnd,
+    Append, Appended, ClaimOutcome, CompleteOutcome, LogEntry, MessageRule, NewInvite, NewWorker,
+    ReadFrom, RedeemOutcome, ServeOutcome, StepSize, Work, WorkEnd,
 };
 
 /// A lease, in milliseconds.
@@ -453,7 +453,7 @@ pub(super) async fn who_leaves_holds_nothing(s: &mut Story) {
     serves(s, &c).await;
     let entry = requests(s, &b, &["build"]).await;
     claim(s, &c, &entry, T0).await;
-    s.store.leave(&svc(), &c).await.unwrap();
+    s.store.leave(&svc(), &c, T0).await.unwrap();
     assert_eq!(claim(s, &c, &entry, T0).await, ClaimOutcome::NotMember);
     assert_eq!(claim(s, &a, &entry, T0).await, taken(2, T0), "at once");
     s.store
@@ -500,4 +500,31 @@ pub(super) async fn work_of_other_rooms_is_unknown(s: &mut Story) {
         finish(s, &a, &elsewhere, T0).await,
         CompleteOutcome::NotWork
     );
+}
+
+pub(super) async fn work_goes_with_its_message(s: &mut Story) {
+    let (a, b) = (agent(0), agent(1));
+    serves(s, &a).await;
+    let held = requests(s, &b, &["build"]).await;
+    let open = requests(s, &b, &["build"]).await;
+    let kept = requests(s, &b, &["build"]).await;
+    claim(s, &a, &held, T0).await;
+    let (rule, step) = (
+        MessageRule {
+            before: i64::MAX,
+            keep: 1,
+        },
+        StepSize {
+            rows: 100,
+            bytes: 1 << 20,
+        },
+    );
+    let pruned = s.store.prune_room(&svc(), Seq(0), rule, step).await;
+    assert_eq!(pruned.unwrap().deleted, 2);
+    assert_eq!(waits(s, &a, "build", T0).await, [kept.id.to_string()]);
+    for gone in [&held, &open] {
+        assert_eq!(claim(s, &a, gone, T0).await, ClaimOutcome::NotWork);
+        assert_eq!(finish(s, &a, gone, T0).await, CompleteOutcome::NotWork);
+    }
+    assert_eq!(claim(s, &a, &kept, T0).await, taken(1, T0));
 }
