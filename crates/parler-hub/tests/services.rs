@@ -373,7 +373,7 @@ async fn a_late_worker_cannot_touch_what_was_taken_since() {
     );
     assert_eq!(
         waiting(&mut v, "build").await,
-        [job.clone()],
+        std::slice::from_ref(&job),
         "offered again"
     );
     assert_eq!(w.ask(complete(&job)).await["completed"], false, "too late");
