@@ -12,6 +12,11 @@ pub const NAME: &str = "Parler Protocol Hub";
 
 /// Connections at once: a team's agents many times over, and about 10 MB of buffers.
 pub const MAX_CONNECTIONS: usize = 1024;
+/// One address may have one of so many parts of the connections, and of the sockets that are not
+/// answered yet: no machine alone keeps the others out.
+pub const ADDRESS_SHARE: usize = 4;
+/// But never fewer than this, so that a small hub serves a team behind one address.
+pub const ADDRESS_MIN: usize = 64;
 /// Connections waiting to be accepted: a fleet that reconnects at once after a restart must not
 /// overflow the queue, and one entry costs little.
 pub const LISTEN_BACKLOG: i32 = 4096;
@@ -73,9 +78,24 @@ pub const MAX_PARTS_DEPTH: usize = 100;
 pub const MAX_RATE_KEYS: usize = 65_536;
 /// Wrong invite codes of one agent in a minute. Forty bits stay out of reach.
 pub const MAX_BAD_CODES_PER_MIN: u32 = 30;
+/// Wrong invite codes and join secrets of one address in a minute: an id costs nothing, so that
+/// who guesses takes a new one each time. Above what a team behind one address mistypes.
+pub const MAX_BAD_GUESSES_PER_MIN: u32 = 120;
+/// Longest time for which no guess of an agent or address is looked at: long enough that guessing
+/// leads nowhere, short enough that a team whose address was misused can wait for it.
+pub const MAX_GUESS_DELAY_MS: i64 = 15 * 60_000;
+/// After so long without a wrong guess the delays begin anew.
+pub const GUESS_MEMORY_MS: i64 = 3_600_000;
+/// A refusal for a spent budget comes after this pause: whoever goes on without heed is read no
+/// faster than that, and costs the others nothing. Who keeps the limits never notices.
+pub const REFUSAL_PAUSE: Duration = Duration::from_millis(20);
 /// How often the presence times of busy agents are written: far below the time after which a
 /// presence reads as offline.
 pub const PRESENCE_FLUSH: Duration = Duration::from_secs(15);
+/// Agents whose presence times wait to be written; the time of one more is not noted.
+pub const MAX_HEARD: usize = 65_536;
+/// Rooms that one subscribed connection follows; those beyond are found by reading.
+pub const MAX_FOLLOWED_ROOMS: usize = 10_000;
 /// Memberships kept in memory to spare the store a question.
 pub const MAX_CACHED_MEMBERSHIPS: usize = 65_536;
 

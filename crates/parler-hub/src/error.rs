@@ -48,6 +48,12 @@ impl OpError {
         }
     }
 
+    /// Whether a budget is spent.
+    #[must_use]
+    pub fn is_rate_limit(&self) -> bool {
+        self.code == Some(ErrorCode::RateLimited)
+    }
+
     /// A frame that is none of ours.
     pub fn bad_frame(why: impl std::fmt::Display) -> Self {
         OpError::new(ErrorCode::BadFrame, format!("malformed frame: {why}"))

@@ -13,6 +13,7 @@ use parler_store::LogEntry;
 use tokio::sync::mpsc;
 
 use crate::conn::Reply;
+use crate::defaults;
 
 /// Names one connection of this process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -188,6 +189,9 @@ impl Inner {
             if let Some(gone) = &mut subscriber.gone {
                 gone.remove(&room);
             }
+            if subscriber.rooms.len() >= defaults::MAX_FOLLOWED_ROOMS {
+                return;
+            }
             subscriber.rooms.insert(room.clone());
             self.by_room.entry(room).or_default().insert(conn);
         }
@@ -314,6 +318,19 @@ mod tests {
         fanout.subscribe(ConnId(2), &owner, tx, true);
         fanout.tell(&owner, &ServerFrame::Pong);
         assert!(without.try_recv().is_ok());
+    }
+
+    #[test]
+    fn a_connection_follows_no_more_rooms_than_it_may() {
+        let fanout = Fanout::default();
+        let (tx, _rx) = mpsc::channel(1);
+        fanout.subscribe(ConnId(1), &AgentId::trusted("UA"), tx, false);
+        let rooms = (0..defaults::MAX_FOLLOWED_ROOMS + 5).map(|n| RoomName::new(&format!("r{n}")));
+        fanout.add_rooms(ConnId(1), rooms);
+        fanout.joined(&RoomName::new("one more"), &AgentId::trusted("UA"));
+        assert_eq!(fanout.lock().by_room.len(), defaults::MAX_FOLLOWED_ROOMS);
+        fanout.unsubscribe(ConnId(1));
+        assert!(fanout.lock().by_room.is_empty());
     }
 
     #[test]

@@ -6,6 +6,7 @@
 //! [`bus`] tells [`fanout`] and [`waiters`].
 #![warn(missing_docs)]
 
+pub mod addresses;
 pub mod authz;
 pub mod bus;
 pub mod config;
@@ -13,6 +14,7 @@ pub mod conn;
 pub mod defaults;
 pub mod error;
 pub mod fanout;
+pub mod guesses;
 pub mod http;
 pub mod hubkey;
 pub mod janitor;

@@ -11,6 +11,8 @@ use parler_protocol::AgentId;
 use parler_protocol::limits::PRESENCE_FRESH_MS;
 use parler_store::{PresenceRow, Store};
 
+use crate::defaults;
+
 /// Times not yet written.
 #[derive(Debug, Default)]
 pub struct Heard {
@@ -21,11 +23,13 @@ impl Heard {
     /// An agent did something.
     pub fn note(&self, agent: &AgentId, now: i64) {
         let mut times = self.times.lock().unwrap_or_else(PoisonError::into_inner);
+        let room = times.len() < defaults::MAX_HEARD;
         match times.get_mut(agent) {
             Some(at) => *at = now.max(*at),
-            None => {
+            None if room => {
                 times.insert(agent.clone(), now);
             }
+            None => {}
         }
     }
 

@@ -13,6 +13,7 @@ use parler_protocol::{AgentId, RoomName};
 
 use crate::config::Limits;
 use crate::defaults;
+use crate::guesses::Guesses;
 
 /// One budget for many keys.
 #[derive(Debug)]
@@ -89,20 +90,6 @@ impl<K: Hash + Eq + Clone> Budget<K> {
         windows.retain(|_, w| w.holds(now));
         windows.shrink_to_fit();
     }
-
-    /// Whether the budget is spent, without spending.
-    ///
-    /// # Errors
-    /// As [`Budget::spend`].
-    pub fn check(&self, key: &K, now: i64) -> Result<(), u64> {
-        let windows = self.windows.lock().unwrap_or_else(PoisonError::into_inner);
-        match windows.get(key) {
-            Some(w) if self.limit > 0 && w.holds(now) && w.count >= self.limit => {
-                Err(u64::try_from(w.start + WINDOW_MS - now).unwrap_or(0))
-            }
-            _ => Ok(()),
-        }
-    }
 }
 
 /// Drops the windows that are over; if that is not enough, the older half.
@@ -125,7 +112,9 @@ pub struct Budgets {
     /// Sends into a room.
     pub room_sends: Budget<RoomName>,
     /// Wrong invite codes of an agent.
-    pub bad_codes: Budget<AgentId>,
+    pub bad_codes: Guesses<AgentId>,
+    /// Wrong invite codes and join secrets of an address (IPv6: of a /64).
+    pub bad_guesses: Guesses<IpAddr>,
     /// HTTP requests of an address (IPv6: of a /64).
     pub http: Budget<IpAddr>,
     /// Upgrades to a socket of an address: whoever loads pages must not lock agents out.
@@ -140,7 +129,8 @@ impl Budgets {
             ops: Budget::new(limits.max_ops_per_min),
             sends: Budget::new(limits.max_sends_per_min),
             room_sends: Budget::new(limits.max_room_sends_per_min),
-            bad_codes: Budget::new(defaults::MAX_BAD_CODES_PER_MIN),
+            bad_codes: Guesses::new(defaults::MAX_BAD_CODES_PER_MIN),
+            bad_guesses: Guesses::new(defaults::MAX_BAD_GUESSES_PER_MIN),
             http: Budget::new(limits.max_http_per_min),
             upgrades: Budget::new(limits.max_http_per_min),
         }
@@ -148,12 +138,32 @@ impl Budgets {
 }
 
 impl Budgets {
+    /// Whether a guess from an address may be looked at. This machine's own are not counted: all
+    /// its users share them.
+    ///
+    /// # Errors
+    /// The milliseconds until one may.
+    pub fn may_guess(&self, from: IpAddr, now: i64) -> Result<(), u64> {
+        if from.is_loopback() {
+            return Ok(());
+        }
+        self.bad_guesses.check(&address_key(from), now)
+    }
+
+    /// A guess from an address was wrong.
+    pub fn guessed_wrong(&self, from: IpAddr, now: i64) {
+        if !from.is_loopback() {
+            self.bad_guesses.wrong(&address_key(from), now);
+        }
+    }
+
     /// Forgets the windows that are over, of all of them.
     pub fn forget_idle(&self, now: i64) {
         self.ops.forget_idle(now);
         self.sends.forget_idle(now);
         self.room_sends.forget_idle(now);
         self.bad_codes.forget_idle(now);
+        self.bad_guesses.forget_idle(now);
         self.http.forget_idle(now);
         self.upgrades.forget_idle(now);
     }
@@ -184,7 +194,6 @@ mod tests {
         assert_eq!(budget.spend(&"a", 1_000), Ok(()));
         assert_eq!(budget.spend(&"a", 2_000), Ok(()));
         assert_eq!(budget.spend(&"a", 3_000), Err(58_000));
-        assert_eq!(budget.check(&"a", 3_000), Err(58_000));
         assert_eq!(budget.spend(&"b", 3_000), Ok(()), "another key");
         assert_eq!(budget.spend(&"a", 61_000), Ok(()), "a new window");
         budget.spend(&"a", 61_001).unwrap();

@@ -1,6 +1,6 @@
 //! The handle that connections and ops work with.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
@@ -10,6 +10,7 @@ use parler_store::Store;
 use sha2::{Digest as _, Sha256};
 use tokio::sync::watch;
 
+use crate::addresses::{Addresses, Place, share};
 use crate::authz::Members;
 use crate::bus::Listeners;
 use crate::config::Config;
@@ -34,6 +35,7 @@ pub struct HubState {
     stopping: watch::Sender<bool>,
     next_conn: AtomicU64,
     live: AtomicUsize,
+    addresses: Arc<Addresses>,
     connections_total: AtomicU64,
     messages_total: AtomicU64,
 }
@@ -54,6 +56,18 @@ pub struct Admission {
     state: Arc<HubState>,
     /// Names the connection.
     pub conn: ConnId,
+    /// Where it comes from.
+    pub address: IpAddr,
+    _place: Place,
+}
+
+/// Why there is no place for one more connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NoPlace {
+    /// The hub is full.
+    Hub,
+    /// The address has its share.
+    Address,
 }
 
 impl HubState {
@@ -86,6 +100,7 @@ impl HubState {
             stopping: watch::Sender::new(false),
             next_conn: AtomicU64::new(1),
             live: AtomicUsize::new(0),
+            addresses: Arc::default(),
             connections_total: AtomicU64::new(0),
             messages_total: AtomicU64::new(0),
         }
@@ -163,23 +178,29 @@ impl HubState {
         self.tls.as_ref()
     }
 
-    /// Takes a place among the connections; `None` when the hub is full.
-    #[must_use]
-    pub fn admit(self: &Arc<Self>) -> Option<Admission> {
+    /// Takes a place among the connections.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub fn admit(self: &Arc<Self>, address: IpAddr) -> Result<Admission, NoPlace> {
         let cap = self.config.limits.max_connections;
+        let place = self.addresses.take(address, share(cap));
+        let place = place.ok_or(NoPlace::Address)?;
         let admitted = self
             .live
             .fetch_update(Ordering::AcqRel, Ordering::Acquire, |n| {
                 (n < cap).then_some(n + 1)
             });
         if admitted.is_err() {
-            return None;
+            return Err(NoPlace::Hub);
         }
         self.connections_total.fetch_add(1, Ordering::Relaxed);
         let conn = ConnId(self.next_conn.fetch_add(1, Ordering::Relaxed));
-        Some(Admission {
+        Ok(Admission {
             state: Arc::clone(self),
             conn,
+            address,
+            _place: place,
         })
     }
 

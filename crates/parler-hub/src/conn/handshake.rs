@@ -8,6 +8,7 @@
 //!
 //! Four hellos a connection. Deadlines are kept by [`super::session`].
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use parler_identity::challenge::prove_hub;
@@ -48,7 +49,12 @@ impl Handshake {
     ///
     /// # Errors
     /// The refusal to send; the connection stays open.
-    pub async fn hello(&mut self, state: &Arc<HubState>, hello: Hello) -> Result<Step, OpError> {
+    pub async fn hello(
+        &mut self,
+        state: &Arc<HubState>,
+        hello: Hello,
+        address: IpAddr,
+    ) -> Result<Step, OpError> {
         self.hellos += 1;
         if self.hellos > limits::MAX_HELLOS {
             return Err(OpError::new(
@@ -61,7 +67,7 @@ impl Handshake {
             None => Ok(Step::Reply(self.challenge(state, &hello))),
             Some(sig) => {
                 self.prove(&hello, sig)?;
-                admit(state, hello).await
+                admit(state, hello, address).await
             }
         }
     }
@@ -129,8 +135,8 @@ fn check_caps(hello: &Hello) -> Result<(), OpError> {
     Ok(())
 }
 
-async fn admit(state: &Arc<HubState>, hello: Hello) -> Result<Step, OpError> {
-    check_secret(state, hello.secret.as_deref())?;
+async fn admit(state: &Arc<HubState>, hello: Hello, address: IpAddr) -> Result<Step, OpError> {
+    check_secret(state, hello.secret.as_deref(), address)?;
     let id = parler_identity::parse_id(&hello.id).ok_or_else(|| {
         OpError::new(
             ErrorCode::Unauthenticated,
@@ -161,18 +167,26 @@ async fn admit(state: &Arc<HubState>, hello: Hello) -> Result<Step, OpError> {
     Ok(Step::In(welcome, agent))
 }
 
-fn check_secret(state: &HubState, given: Option<&str>) -> Result<(), OpError> {
+/// Who guesses the secret waits longer and longer; who gives none guesses nothing.
+fn check_secret(state: &HubState, given: Option<&str>, from: IpAddr) -> Result<(), OpError> {
     let Some(secret) = &state.config().join_secret else {
         return Ok(());
     };
+    let given = given.filter(|given| !given.is_empty());
+    if given.is_some() {
+        let throttled = |retry| OpError::rate_limited("wrong join secrets", retry);
+        let may = state.budgets().may_guess(from, now_ms());
+        may.map_err(throttled)?;
+    }
     let secret = secret.expose_secret().as_bytes();
     let matches = given.is_some_and(|given| bool::from(given.as_bytes().ct_eq(secret)));
     if matches {
         return Ok(());
     }
-    let why = if given.is_none_or(str::is_empty) {
+    let why = if given.is_none() {
         "this hub asks for a join secret: set PARLER_JOIN_SECRET"
     } else {
+        state.budgets().guessed_wrong(from, now_ms());
         "wrong join secret"
     };
     Err(OpError::new(ErrorCode::NotAuthorized, why))

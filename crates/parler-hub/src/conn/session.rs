@@ -11,6 +11,7 @@
 
 use std::collections::VecDeque;
 use std::future::Future;
+use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::Poll;
@@ -31,7 +32,7 @@ use crate::defaults;
 use crate::error::OpError;
 use crate::fanout::{Outbox, Subscription};
 use crate::ops::{self, Caller, Queueing, Running, Started};
-use crate::state::{Admission, Agent, HubState};
+use crate::state::{Admission, Agent, HubState, NoPlace};
 
 /// Close codes of RFC 6455 that this hub uses.
 mod code {
@@ -62,18 +63,26 @@ enum End {
 type Ended = Result<(), End>;
 
 /// Runs a connection to its end.
-pub async fn run(state: Arc<HubState>, socket: WebSocket) {
+pub async fn run(state: Arc<HubState>, socket: WebSocket, address: IpAddr) {
     let (sink, stream) = socket.split();
     let mut writer = Writer { sink };
-    let Some(admission) = state.admit() else {
-        let full = OpError::new(ErrorCode::AtCapacity, "this hub is full: try again later");
-        let end = End::Close {
-            code: code::LATER,
-            reason: "at capacity",
-            error: Some(full),
-        };
-        writer.close(stream, end).await;
-        return;
+    let admission = match state.admit(address) {
+        Ok(admission) => admission,
+        Err(why) => {
+            let why = match why {
+                NoPlace::Hub => "this hub is full: try again later",
+                NoPlace::Address => {
+                    "too many connections from this address: close some, or try again later"
+                }
+            };
+            let end = End::Close {
+                code: code::LATER,
+                reason: "at capacity",
+                error: Some(OpError::new(ErrorCode::AtCapacity, why)),
+            };
+            writer.close(stream, end).await;
+            return;
+        }
     };
     let (outbox, pushes) = mpsc::channel(defaults::OUTBOX_DEPTH);
     let subscription = Subscription::new(Arc::clone(state.fanout()), admission.conn);
@@ -231,6 +240,7 @@ impl Session {
             state: Arc::clone(&self.state),
             agent: self.agent.clone()?,
             conn: self.admission.conn,
+            address: self.admission.address,
             outbox: self.outbox.clone(),
             stopping: self.stopping.clone(),
         })
@@ -267,7 +277,8 @@ impl Session {
         match envelope::decode(text) {
             Err(error) => self.strike(error),
             Ok(Request::Hello(hello)) if self.agent.is_none() => {
-                match self.handshake.hello(&self.state, hello).await {
+                let address = self.admission.address;
+                match self.handshake.hello(&self.state, hello, address).await {
                     Ok(Step::Reply(frame)) => self.writer.feed(Reply::from(frame).0).await,
                     Ok(Step::In(frame, agent)) => {
                         tracing::debug!(
@@ -490,5 +501,25 @@ impl Clock {
         }
         self.arm();
         Expired::Not
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn talking_does_not_put_off_the_end_of_a_login() {
+        let mut clock = Clock::new();
+        let (began, until) = (clock.last, clock.handshake_until.unwrap());
+        assert_eq!(until - began, defaults::HANDSHAKE_DEADLINE);
+        assert_eq!(clock.due(), Some(began + defaults::HANDSHAKE_SILENCE));
+        clock.last = until - Duration::from_millis(1);
+        assert_eq!(clock.due(), Some(until), "whatever was heard meanwhile");
+        let idle = Duration::from_secs(7);
+        clock.logged_in(Some(idle));
+        assert_eq!(clock.due(), Some(clock.last + idle));
+        clock.logged_in(None);
+        assert_eq!(clock.due(), None);
     }
 }

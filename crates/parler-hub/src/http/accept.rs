@@ -20,6 +20,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 use tower::Service as _;
 
+use crate::addresses::{Addresses, Place, share};
 use crate::defaults;
 use crate::state::HubState;
 
@@ -27,11 +28,21 @@ use crate::state::HubState;
 /// WebSockets live on with their own tasks.
 pub async fn serve(state: Arc<HubState>, listener: TcpListener, router: Router) -> Infallible {
     let sockets = Arc::new(Semaphore::new(defaults::MAX_HTTP_SOCKETS));
+    let addresses = Arc::new(Addresses::default());
+    // Behind a proxy that is trusted everything comes from one address.
+    let most = match state.config().trust_proxy_headers {
+        true => usize::MAX,
+        false => share(defaults::MAX_HTTP_SOCKETS),
+    };
     loop {
         // Who cannot be served now waits in the system's queue. The semaphore is never closed.
         let place = Arc::clone(&sockets).acquire_owned().await;
         match (place, listener.accept().await) {
             (Ok(place), Ok((tcp, peer))) => {
+                let Some(of_address) = addresses.take(peer.ip(), most) else {
+                    continue;
+                };
+                let place = (place, of_address);
                 tokio::spawn(greet(Arc::clone(&state), tcp, peer, router.clone(), place));
             }
             (_, Err(error)) => {
@@ -48,7 +59,7 @@ async fn greet(
     tcp: TcpStream,
     peer: SocketAddr,
     router: Router,
-    place: OwnedSemaphorePermit,
+    place: (OwnedSemaphorePermit, Place),
 ) {
     // A frame is small and somebody waits for it.
     let _ = tcp.set_nodelay(true);

@@ -12,14 +12,19 @@ use crate::now_ms;
 use crate::rate::address_key;
 use crate::state::HubState;
 
+/// The address that a request comes from, for whatever is counted by address.
+#[derive(Clone, Copy, Debug)]
+pub struct ClientIp(pub IpAddr);
+
 /// Refuses with 429 over the budget.
 pub async fn limit(
     State(state): State<Arc<HubState>>,
     ConnectInfo(peer): ConnectInfo<SocketAddr>,
-    request: Request,
+    mut request: Request,
     next: Next,
 ) -> Response {
     let ip = client_ip(&state, peer, request.headers());
+    request.extensions_mut().insert(ClientIp(ip));
     let budget = match request.uri().path() {
         "/ws" => &state.budgets().upgrades,
         _ => &state.budgets().http,

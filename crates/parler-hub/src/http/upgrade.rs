@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use axum::Extension;
 use axum::extract::State;
 use axum::extract::ws::WebSocketUpgrade;
 use axum::http::{HeaderMap, StatusCode, header};
@@ -12,10 +13,13 @@ use crate::conn::session;
 use crate::defaults;
 use crate::state::HubState;
 
+use super::limiter::ClientIp;
+
 /// Upgrades, unless a web page of somebody else asks: a browser sends its page's origin, and a
 /// page must not reach a hub on this machine behind its user's back.
 pub async fn upgrade(
     State(state): State<Arc<HubState>>,
+    Extension(ClientIp(address)): Extension<ClientIp>,
     headers: HeaderMap,
     upgrade: WebSocketUpgrade,
 ) -> Response {
@@ -41,7 +45,7 @@ pub async fn upgrade(
         .max_write_buffer_size(defaults::MAX_WRITE_BUFFER_BYTES)
         .max_message_size(largest)
         .max_frame_size(largest)
-        .on_upgrade(move |socket| session::run(state, socket))
+        .on_upgrade(move |socket| session::run(state, socket, address))
 }
 
 fn allowed(state: &HubState, origin: &str) -> bool {

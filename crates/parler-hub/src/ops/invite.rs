@@ -87,14 +87,16 @@ fn room_name(op: &Invite) -> RoomName {
     RoomName::new(&name)
 }
 
-/// Joins by code; with `waitSecs` it parks while the owner has not decided. Wrong codes are a
-/// budget of their own: guessing is slow.
+/// Joins by code; with `waitSecs` it parks while the owner has not decided. Who guesses codes waits
+/// longer and longer.
 pub async fn redeem(caller: Caller, op: Redeem) -> Result<ServerFrame, OpError> {
     cap_field("code", &op.code)?;
     let throttled = |retry| OpError::rate_limited("wrong invite codes", retry);
-    let budget = &caller.state.budgets().bad_codes;
-    let me = &caller.agent.id;
-    budget.check(me, now_ms()).map_err(throttled)?;
+    let budgets = caller.state.budgets();
+    let (me, from) = (&caller.agent.id, caller.address);
+    let now = now_ms();
+    budgets.bad_codes.check(me, now).map_err(throttled)?;
+    budgets.may_guess(from, now).map_err(throttled)?;
     let code = hash(links::redeem_code(&op.code));
     let wait = Duration::from_secs(op.wait_secs.unwrap_or(0).min(limits::MAX_WAIT_SECS));
     let outcome = match caller.state.store().redeem(code, me, now_ms()).await? {
@@ -102,7 +104,8 @@ pub async fn redeem(caller: Caller, op: Redeem) -> Result<ServerFrame, OpError> 
             decided(&caller, code, &room, Instant::now() + wait).await?
         }
         RedeemOutcome::Unknown => {
-            budget.spend(me, now_ms()).map_err(throttled)?;
+            budgets.bad_codes.wrong(me, now_ms());
+            budgets.guessed_wrong(from, now_ms());
             RedeemOutcome::Unknown
         }
         outcome => outcome,

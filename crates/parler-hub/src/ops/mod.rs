@@ -13,6 +13,7 @@ mod services;
 mod subscribe;
 
 use std::future::Future;
+use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 
@@ -20,6 +21,7 @@ use parler_protocol::{ClientFrame, ErrorCode, ServerFrame, limits};
 
 use crate::conn::Reply;
 use crate::conn::envelope::Request;
+use crate::defaults;
 use crate::error::OpError;
 use crate::fanout::{ConnId, Outbox};
 use crate::state::{Agent, HubState};
@@ -33,6 +35,8 @@ pub struct Caller {
     pub agent: Agent,
     /// The connection.
     pub conn: ConnId,
+    /// Where it comes from.
+    pub address: IpAddr,
     /// Where its pushes go.
     pub outbox: Outbox,
     /// Becomes true when the hub stops: parked ops answer then.
@@ -58,7 +62,7 @@ pub fn start(caller: Caller, request: Request) -> Started {
     let now = crate::now_ms();
     if let Err(retry) = caller.state.budgets().ops.spend(&caller.agent.id, now) {
         let refused = OpError::rate_limited("operations", retry);
-        return Started::Other(Box::pin(std::future::ready(refused.into())));
+        return Started::Other(Box::pin(slowly(refused)));
     }
     caller.state.heard().note(&caller.agent.id, now);
     match request {
@@ -99,6 +103,12 @@ async fn other(caller: Caller, frame: ClientFrame) -> Reply {
         ClientFrame::Unsubscribe => subscribe::unsubscribe(&caller).into(),
         later => OpError::unsupported(op_name(&later)).into(),
     }
+}
+
+/// A refusal for a spent budget: see [`defaults::REFUSAL_PAUSE`].
+async fn slowly(refused: OpError) -> Reply {
+    tokio::time::sleep(defaults::REFUSAL_PAUSE).await;
+    refused.into()
 }
 
 fn already_in() -> OpError {
