@@ -17,7 +17,17 @@ pub struct HubProcess {
     /// Where it listens.
     pub addr: SocketAddr,
     durability: String,
+    limits: Limits,
     folder: tempfile::TempDir,
+}
+
+/// Which rates the hub keeps.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Limits {
+    /// None.
+    Off,
+    /// Those of any hub.
+    Default,
 }
 
 /// The hub's binary: as given, or the one beside this program.
@@ -34,17 +44,27 @@ pub fn binary(given: Option<PathBuf>) -> anyhow::Result<PathBuf> {
 impl HubProcess {
     /// Starts a hub without rate limits.
     pub fn start(binary: &Path, durability: &str) -> anyhow::Result<HubProcess> {
+        HubProcess::start_with(binary, durability, Limits::Off)
+    }
+
+    /// Starts a hub.
+    pub fn start_with(
+        binary: &Path,
+        durability: &str,
+        limits: Limits,
+    ) -> anyhow::Result<HubProcess> {
         let folder = tempfile::tempdir()?;
         let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?
             .local_addr()?
             .port();
         let addr = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-        let child = spawn(binary, &folder, addr, durability)?;
+        let child = spawn(binary, &folder, addr, durability, limits)?;
         let mut hub = HubProcess {
             child,
             binary: binary.to_owned(),
             addr,
             durability: durability.to_owned(),
+            limits,
             folder,
         };
         hub.wait_up()?;
@@ -55,8 +75,14 @@ impl HubProcess {
     pub fn kill_and_restart(&mut self) -> anyhow::Result<()> {
         self.child.kill()?;
         self.child.wait()?;
-        self.child = spawn(&self.binary, &self.folder, self.addr, &self.durability)?;
+        let (durability, limits) = (&self.durability, self.limits);
+        self.child = spawn(&self.binary, &self.folder, self.addr, durability, limits)?;
         self.wait_up()
+    }
+
+    /// Where the database lies.
+    pub fn database(&self) -> PathBuf {
+        self.folder.path().join("hub.sqlite")
     }
 
     /// User and system time that the hub has used so far, in microseconds.
@@ -92,6 +118,7 @@ fn spawn(
     folder: &tempfile::TempDir,
     addr: SocketAddr,
     durability: &str,
+    limits: Limits,
 ) -> anyhow::Result<Child> {
     let log = std::fs::File::options()
         .create(true)
@@ -106,8 +133,10 @@ fn spawn(
         "--db",
     ]);
     command.arg(folder.path().join("hub.sqlite"));
-    for limit in ["http", "ops", "sends", "room-sends"] {
-        command.args([&format!("--max-{limit}-per-min"), "0"]);
+    if limits == Limits::Off {
+        for limit in ["http", "ops", "sends", "room-sends"] {
+            command.args([&format!("--max-{limit}-per-min"), "0"]);
+        }
     }
     command.args(["--max-connections", "4096"]);
     command.env("RUST_LOG", "warn");

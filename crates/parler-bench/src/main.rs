@@ -1,12 +1,14 @@
 //! Measures a hub against the machine's own limits (`latency`, `recall`), and kills it under load
 //! (`torture`). Both start the real `parler-hub` binary; nothing leaves this machine.
 
+mod flood;
 mod hub;
 mod latency;
 mod recall;
 mod reference;
 mod stats;
 mod torture;
+mod wal;
 mod wire;
 
 use clap::{Parser, Subcommand};
@@ -30,6 +32,10 @@ enum What {
     Recall(recall::Args),
     /// kill -9 at random moments under load; every acknowledged message must be there, once
     Torture(torture::Args),
+    /// One agent floods a room: what an unrelated pair in another room notices
+    Flood(flood::Args),
+    /// How long the database's log gets under load, with parked pulls and readers
+    Wal(wal::Args),
 }
 
 fn main() -> anyhow::Result<()> {
@@ -43,6 +49,8 @@ fn main() -> anyhow::Result<()> {
             What::Latency(args) => latency::run(&binary, args).await,
             What::Recall(args) => recall::run(&binary, args).await,
             What::Torture(args) => torture::run(&binary, args).await,
+            What::Flood(args) => flood::run(&binary, args).await,
+            What::Wal(args) => wal::run(&binary, args).await,
         }
     })
 }

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use parler_protocol::{RoomName, Seq};
-use parler_store::{MessageRule, StepSize, StoreError};
+use parler_store::{FactPlace, MessageRule, StepSize, StoreError};
 
 use crate::state::HubState;
 use crate::{defaults, now_ms};
@@ -19,6 +19,8 @@ pub struct Swept {
     pub invites: u64,
     /// Messages.
     pub messages: u64,
+    /// Facts without a key.
+    pub facts: u64,
 }
 
 /// Runs for ever; the first time one interval after the start, so that a hub that keeps being
@@ -35,6 +37,12 @@ pub(crate) async fn run(state: Arc<HubState>) {
     }
 }
 
+/// How much one step does.
+const STEP: StepSize = StepSize {
+    rows: defaults::SWEEP_ROWS,
+    bytes: defaults::SWEEP_BYTES,
+};
+
 /// Deletes what may go at the time `now`. Ends early when the hub stops.
 ///
 /// # Errors
@@ -44,6 +52,7 @@ pub async fn sweep(state: &HubState, now: i64) -> Result<Swept, StoreError> {
     Ok(Swept {
         invites: invites(state, now).await?,
         messages: messages(state, now).await?,
+        facts: facts(state).await?,
     })
 }
 
@@ -96,16 +105,27 @@ async fn messages(state: &HubState, now: i64) -> Result<u64, StoreError> {
 }
 
 async fn one_room(state: &HubState, room: &RoomName, rule: MessageRule) -> Result<u64, StoreError> {
-    const STEP: StepSize = StepSize {
-        rows: defaults::SWEEP_ROWS,
-        bytes: defaults::SWEEP_BYTES,
-    };
     let (mut gone, mut after) = (0, Seq(0));
     loop {
         let step = state.store().prune_room(room, after, rule, STEP).await?;
         gone += u64::from(step.deleted);
         match step.next {
             Some(next) if breathe(state).await => after = next,
+            _ => return Ok(gone),
+        }
+    }
+}
+
+async fn facts(state: &HubState) -> Result<u64, StoreError> {
+    let Some(keep) = state.config().retention.keep_facts else {
+        return Ok(0);
+    };
+    let (mut gone, mut from) = (0, FactPlace::START);
+    loop {
+        let step = state.store().sweep_facts(from, keep, STEP).await?;
+        gone += u64::from(step.deleted);
+        match step.next {
+            Some(next) if breathe(state).await => from = next,
             _ => return Ok(gone),
         }
     }

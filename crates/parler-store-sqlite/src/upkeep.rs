@@ -7,8 +7,10 @@
 use std::collections::BTreeMap;
 
 use parler_protocol::{RoomName, Seq};
-use parler_store::{MessageRule, Pruned, StepSize, StoreFuture, UpkeepStore};
-use rusqlite::{Connection, params};
+use parler_store::{
+    FactPlace, MessageRule, Pruned, StepSize, StoreFuture, SweptFacts, UpkeepStore,
+};
+use rusqlite::{Connection, OptionalExtension, params};
 
 use crate::error::Failure;
 use crate::mirror::{Member, Room};
@@ -49,6 +51,32 @@ impl UpkeepStore for SqliteStore {
                 .run(0, move |tx| prune(tx, &room, after, rule, step, &stays)),
         )
     }
+
+    fn sweep_facts(
+        &self,
+        from: FactPlace,
+        keep: u32,
+        step: StepSize,
+    ) -> StoreFuture<'_, SweptFacts> {
+        Box::pin(async move {
+            // Looked for by a reader: the writer only deletes.
+            let crowded = self.readers.run(move |conn| crowded(conn, from, keep));
+            let Some(place) = crowded.await? else {
+                return Ok(SweptFacts {
+                    deleted: 0,
+                    next: None,
+                });
+            };
+            let deleted = self
+                .writer
+                .run(0, move |tx| facts(tx.conn, place, keep, step))
+                .await?;
+            Ok(SweptFacts {
+                deleted,
+                next: Some(place),
+            })
+        })
+    }
 }
 
 fn invites(conn: &Connection, now: i64, asked_before: i64, limit: u32) -> Result<u32, Failure> {
@@ -80,6 +108,47 @@ fn rooms(
             Ok(RoomName::new(row.get_ref(0)?.as_str()?))
         })?
         .collect()
+}
+
+/// The first author and scope at or behind a place with too many facts.
+fn crowded(conn: &Connection, from: FactPlace, keep: u32) -> rusqlite::Result<Option<FactPlace>> {
+    const FIND: &str = "SELECT author_id, scope FROM facts INDEXED BY facts_unkeyed
+        WHERE key IS NULL AND (author_id, scope) >= (?1, ?2)
+        GROUP BY author_id, scope HAVING count(*) > ?3 LIMIT 1";
+    conn.prepare_cached(FIND)?
+        .query_row(params![from.0, from.1, keep], |row| {
+            Ok(FactPlace(row.get(0)?, row.get(1)?))
+        })
+        .optional()
+}
+
+/// Deletes the oldest facts of one author in one scope.
+fn facts(conn: &Connection, place: FactPlace, keep: u32, step: StepSize) -> Result<u32, Failure> {
+    const OVER: &str = "SELECT count(*) - ?3 FROM facts INDEXED BY facts_unkeyed
+        WHERE key IS NULL AND author_id = ?1 AND scope = ?2";
+    const OLDEST: &str = "SELECT id, octet_length(text) FROM facts INDEXED BY facts_unkeyed
+        WHERE key IS NULL AND author_id = ?1 AND scope = ?2 ORDER BY id LIMIT ?3";
+    const DELETE: &str = "DELETE FROM facts WHERE id = ?1";
+    let over: i64 = conn
+        .prepare_cached(OVER)?
+        .query_row(params![place.0, place.1, keep], |row| row.get(0))?;
+    let limit = over.clamp(0, i64::from(step.rows.max(1)));
+    let oldest: Vec<(i64, i64)> = conn
+        .prepare_cached(OLDEST)?
+        .query_map([place.0, place.1, limit], |row| {
+            Ok((row.get(0)?, row.get(1)?))
+        })?
+        .collect::<rusqlite::Result<_>>()?;
+    let (mut deleted, mut bytes) = (0, 0);
+    for (id, size) in oldest {
+        conn.prepare_cached(DELETE)?.execute([id])?;
+        deleted += 1;
+        bytes += u64::try_from(size).unwrap_or(0);
+        if bytes >= step.bytes {
+            break;
+        }
+    }
+    Ok(deleted)
 }
 
 /// Whether a message stays although it is old: one that offers an active turn does.

@@ -33,6 +33,24 @@ pub struct Pruned {
     pub next: Option<Seq>,
 }
 
+/// Where a run over the facts stands: what it means is the store's own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct FactPlace(pub i64, pub i64);
+
+impl FactPlace {
+    /// Where a run begins.
+    pub const START: FactPlace = FactPlace(i64::MIN, i64::MIN);
+}
+
+/// What one step over the facts did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SweptFacts {
+    /// Facts that are gone.
+    pub deleted: u32,
+    /// Where the next step goes on; `None`: nothing more has to go.
+    pub next: Option<FactPlace>,
+}
+
 /// Retention.
 pub trait UpkeepStore: Send + Sync {
     /// Deletes invites that ended before `now`, at most `limit`; how many. An invite that somebody
@@ -58,4 +76,13 @@ pub trait UpkeepStore: Send + Sync {
         rule: MessageRule,
         step: StepSize,
     ) -> StoreFuture<'a, Pruned>;
+
+    /// Deletes facts without a key, the oldest first, of whoever has more than `keep` of them in
+    /// one room or in private. Facts with a key stay.
+    fn sweep_facts(
+        &self,
+        from: FactPlace,
+        keep: u32,
+        step: StepSize,
+    ) -> StoreFuture<'_, SweptFacts>;
 }

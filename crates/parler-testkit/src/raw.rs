@@ -126,9 +126,15 @@ impl RawSocket {
 
     /// Does both steps of the login; the last reply.
     pub async fn hello(&mut self, keys: &KeyPair, name: &str, role: Option<&str>) -> Value {
+        let more = role.map_or(json!({}), |role| json!({"role": role}));
+        self.hello_with(keys, name, more).await
+    }
+
+    /// The same with more fields.
+    pub async fn hello_with(&mut self, keys: &KeyPair, name: &str, more: Value) -> Value {
         let mut hello = json!({"op": "hello", "id": keys.id().as_str(), "name": name});
-        if let Some(role) = role {
-            hello["role"] = role.into();
+        for (key, value) in more.as_object().expect("an object") {
+            hello[key] = value.clone();
         }
         let challenge = self.ask(hello.clone()).await;
         let nonce = challenge["nonce"].as_str().expect("a nonce").to_owned();

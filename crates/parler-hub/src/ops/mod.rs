@@ -62,7 +62,10 @@ pub fn start(caller: Caller, request: Request) -> Started {
     let now = crate::now_ms();
     if let Err(retry) = caller.state.budgets().ops.spend(&caller.agent.id, now) {
         let refused = OpError::rate_limited("operations", retry);
-        return Started::Other(Box::pin(slowly(refused)));
+        return match request {
+            Request::Send(_) => Started::Send(Box::pin(refuse_send(refused))),
+            _ => Started::Other(Box::pin(slowly(refused))),
+        };
     }
     caller.state.heard().note(&caller.agent.id, now);
     match request {
@@ -109,6 +112,11 @@ async fn other(caller: Caller, frame: ClientFrame) -> Reply {
 async fn slowly(refused: OpError) -> Reply {
     tokio::time::sleep(defaults::REFUSAL_PAUSE).await;
     refused.into()
+}
+
+/// The same for a send: no later one is looked at meanwhile.
+async fn refuse_send(refused: OpError) -> Running {
+    Box::pin(std::future::ready(slowly(refused).await))
 }
 
 fn already_in() -> OpError {

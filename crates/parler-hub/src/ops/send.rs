@@ -23,7 +23,7 @@ pub async fn queue(caller: Caller, op: Send<Checked<Box<str>>>) -> Running {
         Ok((room, committing)) => {
             Box::pin(async move { committed(&caller, &room, committing).await.into() })
         }
-        Err(error) if error.is_rate_limit() => Box::pin(super::slowly(error)),
+        Err(error) if error.is_rate_limit() => super::refuse_send(error).await,
         Err(error) => Box::pin(std::future::ready(error.into())),
     }
 }

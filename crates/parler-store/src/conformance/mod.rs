@@ -266,7 +266,8 @@ cases! { ($)
         cursors_stay_and_no_place_is_used_again
         a_key_is_free_when_its_message_is_gone
         rooms_are_named_in_which_something_may_go
-        invites_go_when_they_ended_unless_somebody_waits;
+        invites_go_when_they_ended_unless_somebody_waits
+        the_oldest_facts_without_a_key_go;
     random:
         any_history_agrees_with_a_simple_model;
     events:

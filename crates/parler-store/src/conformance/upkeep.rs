@@ -4,7 +4,8 @@ use parler_protocol::{AgentId, RoomName, Seq};
 
 use super::story::{LIFE, Story, T0, agent};
 use crate::{
-    Append, Appended, LeaveOutcome, MessageRule, Pruned, ReadFrom, RedeemOutcome, StepSize,
+    Append, Appended, FactPlace, Find, LeaveOutcome, MessageRule, NewFact, Pruned, ReadFrom,
+    Recall, RedeemOutcome, RememberOutcome, StepSize,
 };
 
 /// Larger than anything that these stories delete at once.
@@ -234,4 +235,66 @@ pub(super) async fn invites_go_when_they_ended_unless_somebody_waits(s: &mut Sto
     }
     assert_eq!(sweep(end + 1, T0, 2).await, 2);
     assert_eq!(sweep(end + 1, T0, 2).await, 1);
+}
+
+pub(super) async fn the_oldest_facts_without_a_key_go(s: &mut Story) {
+    let (a, b) = (agent(0), agent(1));
+    s.open("r", &a).await;
+    s.join("r", &a, &[&b]).await;
+    let note = async |who: &AgentId, room: Option<&str>, key: Option<&str>, n: u32| {
+        let fact = NewFact {
+            author: who.clone(),
+            room: room.map(RoomName::new),
+            key: key.map(str::to_owned),
+            text: format!("fact{n}"),
+            embedding: None,
+            embedding_model: None,
+            max_keyed: 100,
+            now: T0,
+        };
+        let outcome = s.store.remember(fact).await.unwrap();
+        assert_eq!(outcome, RememberOutcome::Remembered);
+    };
+    for n in 0..5 {
+        note(&a, Some("r"), None, n).await;
+        note(&a, None, None, 10 + n).await;
+        note(&a, None, Some(&format!("k{n}")), 20 + n).await;
+    }
+    note(&b, Some("r"), None, 30).await;
+    let found = async || {
+        let recall = Recall {
+            agent: a.clone(),
+            room: None,
+            find: Find::Like {
+                text: "fact".into(),
+                embedding: None,
+            },
+            limit: 50,
+        };
+        let hits = s.store.recall(recall).await.unwrap().unwrap();
+        let mut texts: Vec<String> = hits.into_iter().map(|hit| hit.text).collect();
+        texts.sort_unstable();
+        texts.join(" ").replace("fact", "")
+    };
+    let sweep = async |keep, step| {
+        let (mut deleted, mut next) = (Vec::new(), Some(FactPlace::START));
+        while let Some(from) = next {
+            let swept = s.store.sweep_facts(from, keep, step).await.unwrap();
+            if swept.next.is_some() {
+                deleted.push(swept.deleted);
+            }
+            next = swept.next;
+        }
+        deleted
+    };
+    assert_eq!(sweep(5, ALL).await, [0; 0]);
+    let all = "0 1 10 11 12 13 14 2 20 21 22 23 24 3 30 4";
+    assert_eq!(found().await, all);
+    let two = StepSize { rows: 2, ..ALL };
+    assert_eq!(sweep(2, two).await, [2, 1, 2, 1]);
+    assert_eq!(found().await, "13 14 20 21 22 23 24 3 30 4");
+    let bytes = StepSize { bytes: 1, ..ALL };
+    assert_eq!(sweep(1, bytes).await, [1, 1]);
+    assert_eq!(sweep(0, ALL).await, [1, 1, 1]);
+    assert_eq!(found().await, "20 21 22 23 24");
 }
