@@ -5,91 +5,18 @@
     reason = "a test that cannot go on should stop right there"
 )]
 
-use std::io::{BufRead as _, BufReader, Read as _};
+mod common;
+
+use std::io::{BufRead as _, BufReader};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
-use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
+use common::{Running, command, free_addr};
 use parler_hub::tls::TlsFiles;
 use parler_identity::{challenge, keyfile};
 use parler_testkit::{RawSocket, SOON, Seen, TestCert, keys, texts};
 use serde_json::json;
-
-fn free_addr() -> SocketAddr {
-    TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
-        .unwrap()
-        .local_addr()
-        .unwrap()
-}
-
-fn command(args: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_parler-hub"));
-    command
-        .env_clear()
-        .args(args)
-        .stdin(Stdio::null())
-        .stdout(Stdio::null());
-    command.stderr(Stdio::piped());
-    command
-}
-
-/// A hub process that is killed on drop.
-struct Running(Child);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-impl Running {
-    fn start(args: &[&str], addr: SocketAddr) -> Running {
-        let mut running = Running(command(args).spawn().unwrap());
-        let deadline = Instant::now() + SOON;
-        while TcpStream::connect(addr).is_err() {
-            assert!(
-                running.0.try_wait().unwrap().is_none(),
-                "ended: {}",
-                running.log()
-            );
-            assert!(Instant::now() < deadline, "not up");
-            std::thread::sleep(Duration::from_millis(5));
-        }
-        running
-    }
-
-    fn log(&mut self) -> String {
-        let mut text = String::new();
-        if let Some(mut stderr) = self.0.stderr.take() {
-            let _ = stderr.read_to_string(&mut text);
-        }
-        text
-    }
-
-    fn signal(&self, name: &str) {
-        let pid = self.0.id().to_string();
-        assert!(
-            Command::new("kill")
-                .args([name, &pid])
-                .status()
-                .unwrap()
-                .success()
-        );
-    }
-
-    fn wait(&mut self, within: Duration) -> ExitStatus {
-        let deadline = Instant::now() + within;
-        loop {
-            if let Some(status) = self.0.try_wait().unwrap() {
-                return status;
-            }
-            assert!(Instant::now() < deadline, "still running");
-            std::thread::sleep(Duration::from_millis(5));
-        }
-    }
-}
 
 /// Runs a hub that must refuse to start; what it says.
 fn refused(args: &[&str]) -> String {
