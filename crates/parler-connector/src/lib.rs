@@ -37,6 +37,8 @@ pub mod directory;
 pub mod doorbell;
 mod effective;
 mod error;
+#[doc(hidden)]
+pub mod fuzzing;
 mod handle;
 pub mod home;
 mod inbox;

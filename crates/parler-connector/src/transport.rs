@@ -89,7 +89,7 @@ pub(crate) async fn dial(url: &str) -> Result<Socket, ClientError> {
     Ok(Socket { sink, stream })
 }
 
-fn upgrade(url: &str) -> Result<Upgrade, ClientError> {
+pub(crate) fn upgrade(url: &str) -> Result<Upgrade, ClientError> {
     let bad = |reason: &str| ClientError::BadUrl {
         url: words(url),
         reason: reason.to_owned(),
@@ -206,7 +206,7 @@ fn broken(error: &WsError) -> Ending {
 
 /// Reads one text message. A frame of a type that this version does not know is no error: hubs
 /// may grow.
-fn decode(text: &str) -> Result<Heard, Ending> {
+pub(crate) fn decode(text: &str) -> Result<Heard, Ending> {
     #[derive(Deserialize)]
     struct Peek {
         r#type: String,
