@@ -28,6 +28,7 @@
 //! ```
 #![warn(missing_docs)]
 
+pub mod addressee;
 mod call;
 mod client;
 pub mod config;

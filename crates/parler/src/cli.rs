@@ -64,7 +64,7 @@ pub enum Command {
     /// Remove a member from a room that you own
     Remove(members::RemoveArgs),
     /// Make another member the owner of your room
-    Transfer(members::AgentArgs),
+    Transfer(members::MemberArgs),
     /// Delete a room that you own, with everything in it
     DeleteRoom(leave::DeleteArgs),
     /// Publish your card: how others find you, and may write to you
