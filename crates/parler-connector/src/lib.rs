@@ -30,6 +30,7 @@
 
 pub mod addressee;
 mod call;
+pub mod cards;
 mod client;
 pub mod config;
 pub mod context;
@@ -67,6 +68,7 @@ mod slots;
 pub mod terminal;
 #[cfg(test)]
 mod testing;
+pub mod tls;
 mod transport;
 mod turns;
 pub mod wake;

@@ -214,7 +214,7 @@ impl Ear {
         } else {
             None
         };
-        let endpoint = connect_hub::endpoint_to(app, &self.agent, &place, known.as_ref());
+        let endpoint = connect_hub::endpoint_to(app, &self.agent, &place, known.as_ref()).ok()?;
         let mut options = connect_hub::options(&self.agent, endpoint).ok()?;
         options.timeouts = timeouts;
         Some(Client::new(options))
