@@ -19,3 +19,7 @@ bench *ARGS:
 # The hub is killed again and again under load
 torture *ARGS:
     ./scripts/torture {{ARGS}}
+
+# Made-up bytes for every decoder
+fuzz *ARGS:
+    ./scripts/fuzz {{ARGS}}

@@ -93,6 +93,8 @@ pub struct Config {
     pub role: Option<String>,
     /// When to be woken.
     pub attention: AttentionSettings,
+    /// File of certificate authorities that are trusted beside the public ones.
+    pub ca: Option<String>,
     /// A mode that this version does not know, as a newer one wrote it; kept until another is set.
     foreign_mode: Option<Value>,
     rest: Map<String, Value>,
@@ -125,6 +127,8 @@ struct ConfigFile {
     role: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     attention: Option<Value>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    ca: Option<String>,
     #[serde(flatten)]
     rest: Map<String, Value>,
 }
@@ -288,6 +292,7 @@ impl Config {
             name: file.name,
             role: file.role,
             attention,
+            ca: file.ca.filter(|path| !path.trim().is_empty()),
             foreign_mode,
             rest: file.rest,
         }))
@@ -325,6 +330,7 @@ impl Config {
             name,
             role: role.and_then(usable_role),
             attention: AttentionSettings::default(),
+            ca: None,
             foreign_mode: None,
             rest: Map::new(),
         };
@@ -409,6 +415,7 @@ impl Config {
             name: self.name.clone(),
             role: self.role.clone(),
             attention: Some(attention).filter(|a| a.as_object().is_some_and(|a| !a.is_empty())),
+            ca: self.ca.clone(),
             rest: self.rest.clone(),
         };
         // Strings and a map with string keys: it serialises.

@@ -282,6 +282,7 @@ fn flag_goes_before_environment_before_file_before_default() {
         hub: Some("ws://flag".into()),
         name: Some("flagged".into()),
         role: Some("ops".into()),
+        ca: None,
     };
     let flagged = run(&world, &env, &flags);
     assert_eq!(flagged.hub, named("ws://flag", "--hub"));
@@ -371,4 +372,24 @@ fn an_attention_mode_of_a_newer_version_is_kept_and_is_no_damage() {
         Config::load(world.base()),
         Err(ConfigError::Damaged { .. })
     ));
+}
+
+#[test]
+fn authorities_come_from_the_flag_the_environment_the_file_or_the_parent() {
+    let world = World::new();
+    Config::load_or_mint(world.base(), None, None).unwrap();
+    let none = Flags::default();
+    assert_eq!(run(&world, &[], &none).ca, None);
+    Config::update(world.base(), |c| c.ca = Some("/etc/file.pem".into())).unwrap();
+    let is = |env: &[(&str, &str)], flags: &Flags, want: &str| {
+        assert_eq!(run(&world, env, flags).ca.as_deref(), Some(Path::new(want)));
+    };
+    is(&[], &none, "/etc/file.pem");
+    is(&[("CLAUDE_CODE_SESSION_ID", "s")], &none, "/etc/file.pem");
+    is(&[("PARLER_CA", "/etc/env.pem")], &none, "/etc/env.pem");
+    let flags = Flags {
+        ca: Some("/etc/flag.pem".into()),
+        ..Flags::default()
+    };
+    is(&[("PARLER_CA", "/etc/env.pem")], &flags, "/etc/flag.pem");
 }

@@ -3,7 +3,7 @@
 //! Nothing is written back; every thing that differs from the file is told in a line of its own.
 //! Id and key are never overridden by anything.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use parler_identity::keyfile;
 use parler_protocol::clean;
@@ -41,6 +41,8 @@ pub struct Flags {
     pub name: Option<String>,
     /// `--role`.
     pub role: Option<String>,
+    /// `--ca`.
+    pub ca: Option<String>,
 }
 
 /// What holds for one run: flag > environment > file > default.
@@ -52,6 +54,9 @@ pub struct Effective {
     pub name: String,
     /// The role.
     pub role: Option<String>,
+    /// File of certificate authorities that are trusted beside the public ones: `--ca`, else
+    /// `PARLER_CA`, else the file's, else that of the configuration that the hub is inherited from.
+    pub ca: Option<PathBuf>,
     /// One line for each thing that differs from the file, to be told on stderr.
     pub changed: Vec<String>,
 }
@@ -107,6 +112,7 @@ pub fn effective(
         hub,
         name,
         role,
+        ca: authorities(config, cx, identity, flags),
         changed,
     })
 }
@@ -119,6 +125,26 @@ fn shown_name(config: &Config) -> String {
     } else {
         name
     }
+}
+
+fn authorities(
+    config: &Config,
+    cx: &Context,
+    identity: &Identity,
+    flags: &Flags,
+) -> Option<PathBuf> {
+    let named = [
+        flags.ca.as_deref(),
+        cx.var("PARLER_CA"),
+        config.ca.as_deref(),
+    ];
+    let named = named
+        .into_iter()
+        .flatten()
+        .find(|path| !path.trim().is_empty());
+    let inherited = || file_in(&path_in(identity.parent.as_deref()?))?.ca;
+    let path = named.map(str::to_owned).or_else(inherited)?;
+    Some(cx.path(&path))
 }
 
 fn hub_choice(config: &Config, cx: &Context, identity: &Identity, flags: &Flags) -> HubChoice {
@@ -148,17 +174,25 @@ fn hub_choice(config: &Config, cx: &Context, identity: &Identity, flags: &Flags)
     }
 }
 
-/// The hub that a config file names, and whether a key brought it; the rest of it, the seed above
-/// all, is not looked at.
-fn hub_in(path: &Path) -> Option<(String, bool)> {
-    #[derive(Deserialize)]
-    struct OnlyHub {
-        hub_url: Option<String>,
-        #[serde(default)]
-        hub_carried: bool,
-    }
+/// What an identity inherits from a config file; the rest of it, the seed above all, is not looked
+/// at.
+#[derive(Deserialize)]
+struct Inherited {
+    hub_url: Option<String>,
+    #[serde(default)]
+    hub_carried: bool,
+    #[serde(default)]
+    ca: Option<String>,
+}
+
+fn file_in(path: &Path) -> Option<Inherited> {
     let bytes = Zeroizing::new(keyfile::read(path).ok()??);
-    let file: OnlyHub = serde_json::from_slice(&bytes).ok()?;
+    serde_json::from_slice(&bytes).ok()
+}
+
+/// The hub that a config file names, and whether a key brought it.
+fn hub_in(path: &Path) -> Option<(String, bool)> {
+    let file = file_in(path)?;
     let url = file.hub_url.filter(|url| !url.trim().is_empty())?;
     Some((url, file.hub_carried))
 }

@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use parler_protocol::{ErrorCode, clean};
 
+use crate::tls::Distrust;
+
 /// Longest piece of a hub's words that an error repeats, in characters: a paragraph.
 const MAX_WORDS: usize = 600;
 
@@ -68,6 +70,16 @@ pub enum ClientError {
         url: String,
         /// What gave it away.
         reason: String,
+    },
+    /// TLS, and the certificate that the hub shows is not to be believed. Nothing was sent.
+    #[error("the certificate of {url} {}: {detail}", distrust.words())]
+    BadCertificate {
+        /// The address.
+        url: String,
+        /// Why.
+        distrust: Distrust,
+        /// The library's words.
+        detail: String,
     },
     /// A hub answers there that is not the one whose key is known. Nothing secret was sent to it.
     #[error(
@@ -244,6 +256,7 @@ impl ClientError {
             ClientError::NotAHub { .. } => {
                 "check the address and port; parler whoami says where it comes from"
             }
+            ClientError::BadCertificate { distrust, .. } => distrust.hint(),
             ClientError::WrongHub { .. } => {
                 "stop the program that holds this port, or, if the hub was set up anew, remove \
                  the old key that is stored for it"

@@ -28,7 +28,9 @@
 //! ```
 #![warn(missing_docs)]
 
+pub mod addressee;
 mod call;
+pub mod cards;
 mod client;
 pub mod config;
 pub mod context;
@@ -37,6 +39,8 @@ pub mod directory;
 pub mod doorbell;
 mod effective;
 mod error;
+#[doc(hidden)]
+pub mod fuzzing;
 mod handle;
 pub mod home;
 mod inbox;
@@ -64,6 +68,7 @@ mod slots;
 pub mod terminal;
 #[cfg(test)]
 mod testing;
+pub mod tls;
 mod transport;
 mod turns;
 pub mod wake;

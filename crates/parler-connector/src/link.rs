@@ -152,7 +152,8 @@ impl Link {
     /// Dials and logs in, until `limit` at the latest.
     pub(crate) async fn open(shared: &Shared, limit: Instant) -> Result<Link, ClientError> {
         login::warn_if_plain(shared);
-        let socket = timeout_at(limit, transport::dial(&shared.dial_url))
+        let authorities = shared.options.endpoint.authorities.as_ref();
+        let socket = timeout_at(limit, transport::dial(&shared.dial_url, authorities))
             .await
             .map_err(|_| ClientError::TimedOut {
                 what: "connecting",

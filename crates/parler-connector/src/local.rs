@@ -11,7 +11,7 @@
 use std::path::{Path, PathBuf};
 
 use parler_identity::{KeyFileError, keyfile};
-use parler_protocol::links::{is_loopback, same_hub};
+use parler_protocol::links::{is_encrypted, is_loopback, same_hub};
 use secrecy::SecretString;
 use secrecy::zeroize::Zeroizing;
 
@@ -44,6 +44,32 @@ pub enum LocalError {
     },
 }
 
+/// The port that the local hub of that base home chose at its first start, whether the rest of its
+/// files are there or not.
+#[must_use]
+pub fn port_in(base: &Path) -> Option<u16> {
+    let text = keyfile::read(&base.join("hub.port")).ok()??;
+    port_of(&text)
+}
+
+fn port_of(text: &[u8]) -> Option<u16> {
+    let port = std::str::from_utf8(text).ok()?.trim().parse().ok()?;
+    (port != 0).then_some(port)
+}
+
+/// The address of a local hub on that port, as agents write it.
+#[must_use]
+pub fn url_at(port: u16) -> String {
+    format!("parler://127.0.0.1:{port}")
+}
+
+/// Whether that address, in any spelling, is a local hub on that port.
+#[must_use]
+pub fn is_at(port: u16, url: &str) -> bool {
+    let by_name = |host: &str| same_hub(url, &format!("parler://{host}:{port}"));
+    is_loopback(url) && (by_name("127.0.0.1") || by_name("localhost") || by_name("[::1]"))
+}
+
 impl LocalHub {
     /// Reads the hub's files in that base home; `None` when one of them is missing, as before its
     /// first start.
@@ -58,11 +84,7 @@ impl LocalHub {
             path: base.join(name),
             what,
         };
-        let port = std::str::from_utf8(&port)
-            .ok()
-            .and_then(|text| text.trim().parse().ok())
-            .filter(|&port: &u16| port != 0)
-            .ok_or_else(|| damaged("hub.port", "port number"))?;
+        let port = port_of(&port).ok_or_else(|| damaged("hub.port", "port number"))?;
         let secret = keyfile::read_secret(&base.join("hub.secret"))?.map(Zeroizing::new);
         let key = keyfile::load_key(&base.join("hub.key"))?;
         let (Some(secret), Some(key)) = (secret, key) else {
@@ -84,7 +106,7 @@ impl LocalHub {
     /// Its address as agents write it.
     #[must_use]
     pub fn url(&self) -> String {
-        format!("parler://127.0.0.1:{}", self.port)
+        url_at(self.port)
     }
 
     /// The port that it has for ever.
@@ -96,8 +118,7 @@ impl LocalHub {
     /// Whether that address, in any spelling, is this hub.
     #[must_use]
     pub fn is_at(&self, url: &str) -> bool {
-        let by_name = |host: &str| same_hub(url, &format!("parler://{host}:{}", self.port));
-        is_loopback(url) && (by_name("127.0.0.1") || by_name("localhost") || by_name("[::1]"))
+        is_at(self.port, url)
     }
 
     /// What a client needs to dial it.
@@ -109,6 +130,13 @@ impl LocalHub {
             ..Endpoint::new(self.url())
         }
     }
+}
+
+/// Whether a secret that was given for one address may go to another spelling of it: not where
+/// that gives up the encryption.
+#[must_use]
+pub fn is_for(given: &str, url: &str) -> bool {
+    same_hub(given, url) && (is_encrypted(url) || !is_encrypted(given))
 }
 
 /// What a client needs to dial `url`, which may be another hub than the `configured` one: a pasted
@@ -126,8 +154,16 @@ pub fn endpoint_for(
     if let Some(local) = local.filter(|local| local.is_at(url)) {
         return local.endpoint();
     }
-    let meant = matches!(configured, HubChoice::Named { url: named, carried: false, .. }
-        if same_hub(named, url));
+    let meant = match configured {
+        HubChoice::Named {
+            url: named,
+            carried: false,
+            ..
+        } => is_for(named, url),
+        HubChoice::Named { .. } | HubChoice::Local => false,
+    };
+    // Where the environment names a hub beside it, the secret is for that one, whatever a flag says.
+    let meant = meant && cx.var("PARLER_HUB").is_none_or(|hub| is_for(hub, url));
     let secret = cx.var("PARLER_JOIN_SECRET").filter(|_| meant);
     Endpoint {
         secret: secret.map(SecretString::from),
@@ -230,6 +266,17 @@ mod tests {
         assert_eq!(to("https://HUB.example/").as_deref(), Some("team"));
         assert_eq!(to("wss://evil.example"), None);
         assert_eq!(to("wss://hub.example.evil"), None);
+        assert_eq!(to("ws://hub.example"), None, "not in clear");
+        let flagged = named("wss://other.example");
+        let cx = cx.with_var("PARLER_HUB", "wss://hub.example");
+        let to =
+            |configured, url| secret(&endpoint_for(&cx, None, configured, url)).map(str::to_owned);
+        assert_eq!(
+            to(&flagged, "wss://other.example"),
+            None,
+            "a flag names another hub"
+        );
+        assert_eq!(to(&team, "wss://hub.example").as_deref(), Some("team"));
         let keyed = HubChoice::Named {
             url: "wss://keyed.example".into(),
             from: "config".into(),

@@ -60,15 +60,20 @@ pub(crate) async fn login(
     }
 }
 
-/// Warns once a client when its secret would cross a network in clear.
+/// Warns once a client when what it says would cross a network in clear.
 pub(crate) fn warn_if_plain(shared: &Shared) {
-    let plain = shared.dial_url.starts_with("ws://") && !links::is_loopback(&shared.dial_url);
-    if plain && secret(shared).is_some() && !shared.warned_plain.set(true) {
-        tracing::warn!(
-            hub = shared.shown_url,
-            "the join secret goes to this hub in clear; use wss:// where the hub has TLS"
-        );
+    let plain = !links::is_encrypted(&shared.dial_url) && !links::is_loopback(&shared.dial_url);
+    if !plain || shared.warned_plain.set(true) {
+        return;
     }
+    let what = match secret(shared) {
+        Some(_) => "the join secret and every message go to this hub in clear",
+        None => "every message goes to this hub in clear",
+    };
+    tracing::warn!(
+        hub = shared.shown_url,
+        "{what}; use wss:// where the hub has TLS"
+    );
 }
 
 fn hello(shared: &Shared, hub_nonce: Option<String>) -> Hello {

@@ -5,6 +5,8 @@ use std::time::Duration;
 use parler_identity::KeyPair;
 use secrecy::SecretString;
 
+use crate::tls::Authorities;
+
 /// How long dialling, TLS, upgrade and login may take together.
 pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long one call may take in all, its connection and its repetitions included. With it every
@@ -28,6 +30,8 @@ pub struct Endpoint {
     /// Addresses of the other hubs that this agent knows, in any spelling. A login that a hub
     /// passes on from one of them is not signed: [`crate::ClientError::AnothersLogin`].
     pub known_hubs: Vec<String>,
+    /// Certificate authorities that are trusted beside the public ones, for TLS.
+    pub authorities: Option<Authorities>,
 }
 
 impl Endpoint {
@@ -38,6 +42,7 @@ impl Endpoint {
             secret: None,
             hub_key: None,
             known_hubs: Vec::new(),
+            authorities: None,
         }
     }
 }

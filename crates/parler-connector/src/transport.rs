@@ -17,9 +17,12 @@ use tokio_tungstenite::tungstenite::handshake::client::Request as Upgrade;
 use tokio_tungstenite::tungstenite::http::HeaderValue;
 use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
 use tokio_tungstenite::tungstenite::{Message, Utf8Bytes};
-use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async_tls_with_config};
+use tokio_tungstenite::{
+    Connector, MaybeTlsStream, WebSocketStream, connect_async_tls_with_config,
+};
 
 use crate::error::{ClientError, words};
+use crate::tls::{self, Authorities};
 
 /// What is read from the socket at once: most frames fit, and an idle connection costs little.
 const READ_BUFFER_BYTES: usize = 8 * 1024;
@@ -70,8 +73,12 @@ pub(crate) enum Ending {
     Garbage(String),
 }
 
-/// Opens the WebSocket at a dial URL (`ws://` or `wss://`, path included).
-pub(crate) async fn dial(url: &str) -> Result<Socket, ClientError> {
+/// Opens the WebSocket at a dial URL (`ws://` or `wss://`, path included). Certificates are checked
+/// with the public web authorities, and with those that are given.
+pub(crate) async fn dial(
+    url: &str,
+    authorities: Option<&Authorities>,
+) -> Result<Socket, ClientError> {
     let upgrade = upgrade(url)?;
     provide_tls();
     let config = WebSocketConfig::default()
@@ -82,14 +89,15 @@ pub(crate) async fn dial(url: &str) -> Result<Socket, ClientError> {
         .max_frame_size(Some(MAX_MESSAGE_BYTES));
     let no_delay = true;
     // Without a connector of ours the bundled web roots are what certificates are checked with.
-    let (ws, _) = connect_async_tls_with_config(upgrade, Some(config), no_delay, None)
+    let connector = authorities.map(|authorities| Connector::Rustls(authorities.config()));
+    let (ws, _) = connect_async_tls_with_config(upgrade, Some(config), no_delay, connector)
         .await
         .map_err(|error| not_opened(url, error))?;
     let (sink, stream) = ws.split();
     Ok(Socket { sink, stream })
 }
 
-fn upgrade(url: &str) -> Result<Upgrade, ClientError> {
+pub(crate) fn upgrade(url: &str) -> Result<Upgrade, ClientError> {
     let bad = |reason: &str| ClientError::BadUrl {
         url: words(url),
         reason: reason.to_owned(),
@@ -147,7 +155,11 @@ fn not_opened(url: &str, error: WsError) -> ClientError {
             }
         }
         WsError::Io(error) if error.kind() == std::io::ErrorKind::InvalidData => {
-            not_a_hub(words(&format!("TLS failed: {error}")))
+            let shown = words(&error.to_string());
+            match error.get_ref().and_then(|inner| inner.downcast_ref()) {
+                Some(why) => tls::failed(url, why, shown),
+                None => not_a_hub(format!("TLS failed: {shown}")),
+            }
         }
         WsError::Tls(error) => not_a_hub(words(&format!("TLS failed: {error}"))),
         WsError::Url(error) => ClientError::BadUrl {
@@ -206,7 +218,7 @@ fn broken(error: &WsError) -> Ending {
 
 /// Reads one text message. A frame of a type that this version does not know is no error: hubs
 /// may grow.
-fn decode(text: &str) -> Result<Heard, Ending> {
+pub(crate) fn decode(text: &str) -> Result<Heard, Ending> {
     #[derive(Deserialize)]
     struct Peek {
         r#type: String,

@@ -17,7 +17,6 @@ mod backlog;
 mod card;
 mod consumer;
 mod delivery;
-mod doorbell_text;
 mod error;
 mod heard;
 mod inbox;

@@ -10,9 +10,9 @@ use parler_connector::config::AttentionSettings;
 use parler_connector::doorbell::{Ladder, Woken};
 use parler_connector::wake::once::Submit;
 use parler_connector::wake::policy::Class;
+use parler_connector::wake::words::wake_text;
 use parler_protocol::StoredMessage;
 
-use crate::doorbell_text::doorbell_text;
 use crate::error::ToolError;
 use crate::listener::judge;
 use crate::state::Tools;
@@ -63,7 +63,7 @@ impl Bell {
         let unread = heard.beside(seq);
         let text = self
             .tools
-            .as_me(|me| doorbell_text(&self.message, self.class, me, unread));
+            .as_me(|me| wake_text(&self.message, self.class, me, unread));
         let woken = self.ladder.wake(&text).await;
         tracing::info!(seq, ?woken, "rang");
         if matches!(woken, Woken::Confirmed { .. })

@@ -30,6 +30,7 @@ pub mod hub;
 pub mod ids;
 pub mod limits;
 pub mod links;
+pub mod lookalike;
 pub mod names;
 pub mod parts;
 pub mod turn;

@@ -30,17 +30,17 @@ pub fn split_key(pasted: &str) -> SessionKey {
         && !code.contains([':', '/'])
     {
         return SessionKey {
-            code: code.into(),
-            hub: Some(hub.into()),
+            code: code.trim_end().into(),
+            hub: Some(hub.trim_start().into()),
         };
     }
     if let Some((hub, rest)) = text.split_once("/join/") {
         let code = rest.split(['/', '?', '#']).next().unwrap_or_default();
         let scheme = hub.split_once("://").map(|(scheme, _)| scheme);
-        if !code.is_empty() && scheme.is_some_and(|s| SCHEMES.contains(&s)) {
+        if !code.trim().is_empty() && scheme.is_some_and(|s| SCHEMES.contains(&s)) {
             return SessionKey {
-                code: code.into(),
-                hub: Some(hub.into()),
+                code: code.trim().into(),
+                hub: Some(hub.trim_end().into()),
             };
         }
     }
@@ -89,47 +89,50 @@ pub fn redeem_code(given: &str) -> &str {
     }
 }
 
+/// An address of a hub without its scheme and without what may or may not follow it, and whether
+/// it is encrypted. An unknown scheme is none: it stays a part of the rest.
+fn take_apart(hub: &str) -> (bool, &str) {
+    let hub = hub.trim();
+    let (scheme, rest) = hub.split_once("://").unwrap_or(("", hub));
+    let known = SCHEMES.iter().find(|s| s.eq_ignore_ascii_case(scheme));
+    match known {
+        Some(&scheme) => (scheme == "wss" || scheme == "https", bare(rest)),
+        None => (false, bare(hub)),
+    }
+}
+
+fn bare(rest: &str) -> &str {
+    let rest = rest.trim_end_matches('/');
+    rest.strip_suffix("/ws").unwrap_or(rest)
+}
+
 /// The WebSocket URL that any spelling of a hub's address means: `wss` and `https` stay
 /// encrypted, everything else is plain; `/ws` is added once.
 #[must_use]
 pub fn dial_url(hub: &str) -> String {
-    let hub = hub.trim();
-    let (scheme, rest) = match hub.split_once("://") {
-        Some(("wss" | "https", rest)) => ("wss", rest),
-        Some(("ws" | "http" | "parler", rest)) => ("ws", rest),
-        _ => ("ws", hub),
-    };
-    let rest = rest.trim_end_matches('/');
-    if rest.ends_with("/ws") {
-        format!("{scheme}://{rest}")
-    } else {
-        format!("{scheme}://{rest}/ws")
-    }
+    let (encrypted, rest) = take_apart(hub);
+    let scheme = if encrypted { "wss" } else { "ws" };
+    format!("{scheme}://{rest}/ws")
+}
+
+/// Whether an address is dialled with TLS.
+#[must_use]
+pub fn is_encrypted(hub: &str) -> bool {
+    take_apart(hub).0
 }
 
 /// Whether two spellings mean the same hub: scheme, trailing slash and case do not matter.
 #[must_use]
 pub fn same_hub(a: &str, b: &str) -> bool {
-    fn bare(hub: &str) -> String {
-        let rest = hub
-            .trim()
-            .split_once("://")
-            .map_or(hub.trim(), |(_, rest)| rest);
-        rest.trim_end_matches('/')
-            .trim_end_matches("/ws")
-            .to_ascii_lowercase()
-    }
-    bare(a) == bare(b)
+    take_apart(a).1.eq_ignore_ascii_case(take_apart(b).1)
 }
 
-/// Host part of a hub's address, without brackets and port.
+/// Host part of a hub's address, without user, brackets and port.
 #[must_use]
 pub fn host_of(hub: &str) -> String {
-    let rest = hub
-        .trim()
-        .split_once("://")
-        .map_or(hub.trim(), |(_, rest)| rest);
+    let (_, rest) = take_apart(hub);
     let authority = rest.split(['/', '?', '#']).next().unwrap_or(rest);
+    let authority = authority.rsplit('@').next().unwrap_or(authority);
     if let Some(inner) = authority.strip_prefix('[') {
         return inner.split(']').next().unwrap_or(inner).to_owned();
     }
@@ -174,6 +177,7 @@ mod tests {
                 key("A3KELDJR", Some("https://h")),
             ),
             ("ftp://h/join/A3KELDJR", key("ftp://h/join/A3KELDJR", None)),
+            ("A3KELDJR @ h:1", key("A3KELDJR", Some("h:1"))),
             ("@hub", key("@hub", None)),
             ("CODE@", key("CODE@", None)),
             ("wss://user@host/x", key("wss://user@host/x", None)),
@@ -204,11 +208,15 @@ mod tests {
             ("parler://h:7070", "ws://h:7070/ws"),
             ("h:1", "ws://h:1/ws"),
             (" ws://h/ws ", "ws://h/ws"),
+            ("WSS://h", "wss://h/ws"),
+            ("ftp://h", "ws://ftp://h/ws"),
         ] {
             assert_eq!(dial_url(given), want);
         }
         assert!(same_hub("parler://H:7070/", "ws://h:7070/ws"));
         assert!(!same_hub("ws://h:7070", "ws://h:7071"));
+        assert!(same_hub("wss://h", "https://H/") && !same_hub("ftp://h", "h"));
+        assert!(is_encrypted("https://h") && !is_encrypted("h") && !is_encrypted("parler://h"));
     }
 
     #[test]
@@ -221,7 +229,13 @@ mod tests {
         ] {
             assert!(is_loopback(hub), "{hub}");
         }
-        for hub in ["ws://10.0.0.1", "localhost.example", "0.0.0.0:7070"] {
+        for hub in [
+            "ws://10.0.0.1",
+            "localhost.example",
+            "0.0.0.0:7070",
+            "ws://127.0.0.1:7070@h.example",
+            "ftp://localhost",
+        ] {
             assert!(!is_loopback(hub), "{hub}");
         }
     }

@@ -37,6 +37,39 @@ impl TestCert {
     /// When it cannot be made.
     #[must_use]
     pub fn for_names(names: &[&str]) -> TestCert {
+        TestCert::by_authority(names, |_| {})
+    }
+
+    /// The same as [`TestCert::new`], and its time is over.
+    ///
+    /// # Panics
+    /// When it cannot be made.
+    #[must_use]
+    pub fn expired() -> TestCert {
+        TestCert::by_authority(&["localhost", "127.0.0.1"], |leaf| {
+            leaf.not_before = rcgen::date_time_ymd(2001, 1, 1);
+            leaf.not_after = rcgen::date_time_ymd(2002, 1, 1);
+        })
+    }
+
+    /// A certificate that nobody vouches for but itself.
+    ///
+    /// # Panics
+    /// When it cannot be made.
+    #[must_use]
+    pub fn self_signed() -> TestCert {
+        let key = KeyPair::generate().expect("a key");
+        let names = ["localhost", "127.0.0.1"].map(str::to_owned);
+        let params = CertificateParams::new(names).expect("names");
+        let cert = params.self_signed(&key).expect("a certificate");
+        TestCert {
+            ca: cert.pem(),
+            cert: cert.pem(),
+            key: key.serialize_pem(),
+        }
+    }
+
+    fn by_authority(names: &[&str], change: impl FnOnce(&mut CertificateParams)) -> TestCert {
         let ca_key = KeyPair::generate().expect("a key");
         let mut ca = CertificateParams::default();
         ca.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -46,7 +79,8 @@ impl TestCert {
         let issuer = Issuer::new(ca, ca_key);
         let key = KeyPair::generate().expect("a key");
         let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
-        let leaf = CertificateParams::new(names).expect("names");
+        let mut leaf = CertificateParams::new(names).expect("names");
+        change(&mut leaf);
         let cert = leaf.signed_by(&key, &issuer).expect("a certificate");
         TestCert {
             ca: ca_cert.pem(),

@@ -4,6 +4,7 @@
 //! temporary folder, and stops when it is dropped.
 
 mod cert;
+pub mod fuzz;
 mod hub;
 mod raw;
 

@@ -39,6 +39,14 @@ pub struct Globals {
         value_name = "URL"
     )]
     pub hub: Option<String>,
+    /// Trust the certificate authorities in that PEM file too [default: PARLER_CA, else the configured one]
+    #[arg(
+        long,
+        global = true,
+        help_heading = "Global options",
+        value_name = "FILE"
+    )]
+    pub ca: Option<String>,
 }
 
 /// One run of the program.
@@ -144,6 +152,7 @@ impl App {
             name: told("PARLER_NAME", |live| live.name.as_ref()).filter(|_| same && !named),
             role: (role.map(str::to_owned))
                 .or_else(|| told("PARLER_ROLE", |live| live.role.as_ref()).filter(|_| same)),
+            ca: (self.globals.ca.clone()).or_else(|| told("PARLER_CA", |live| live.ca.as_ref())),
         }
     }
 }

@@ -6,8 +6,8 @@ use clap::{Parser, Subcommand};
 
 use crate::app::{App, Globals};
 use crate::commands::{
-    completions, connect, demo, demo_agent, directory, exit_codes, handoff, hook, hub, init,
-    invite, join, leave, mcp, members, memory, presence, recv, rooms, roster, send, session,
+    attention, completions, connect, demo, demo_agent, directory, exit_codes, handoff, hook, hub,
+    init, invite, join, leave, mcp, members, memory, presence, recv, rooms, roster, send, session,
     whoami,
 };
 use crate::error::{CliResult, EXIT_CODES};
@@ -55,7 +55,9 @@ pub enum Command {
     Roster(roster::Args),
     /// Say how you are: idle, waiting or working
     Presence(presence::Args),
-    /// Make a code by which others get into a room
+    /// Show or set what may wake you
+    Attention(attention::Args),
+    /// Make a code by which others get into a room, or take one back
     Invite(invite::Args),
     /// Join a room by a code or key
     Join(join::Args),
@@ -64,7 +66,7 @@ pub enum Command {
     /// Remove a member from a room that you own
     Remove(members::RemoveArgs),
     /// Make another member the owner of your room
-    Transfer(members::AgentArgs),
+    Transfer(members::MemberArgs),
     /// Delete a room that you own, with everything in it
     DeleteRoom(leave::DeleteArgs),
     /// Publish your card: how others find you, and may write to you
@@ -111,6 +113,7 @@ impl Command {
             Command::Rooms(args) => rooms::run(app, args).await,
             Command::Roster(args) => roster::run(app, args).await,
             Command::Presence(args) => presence::run(app, args).await,
+            Command::Attention(args) => attention::run(app, args).await,
             Command::Invite(args) => invite::run(app, args).await,
             Command::Join(args) => join::run(app, args).await,
             Command::Leave(args) => leave::run(app, args).await,

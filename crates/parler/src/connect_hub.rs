@@ -7,6 +7,7 @@
 
 use parler_connector::config::HubChoice;
 use parler_connector::local::{LocalHub as Known, endpoint_for};
+use parler_connector::tls::Authorities;
 use parler_connector::{Client, ClientError, ClientOptions, Endpoint};
 use parler_protocol::links;
 use tokio::time::{Duration, Instant};
@@ -15,6 +16,7 @@ use crate::app::{Agent, App};
 use crate::error::{CliError, CliResult, Kind};
 use crate::local_hub::{self, LocalHub};
 use crate::output;
+use crate::output::human::line;
 
 /// How long a local hub that lets go of its connections may take to end.
 const SETTLE: Duration = Duration::from_secs(5);
@@ -85,20 +87,32 @@ pub async fn endpoint(app: &App, agent: &Agent, place: &Place) -> CliResult<Endp
     if place.local {
         let started = tokio::task::spawn_blocking(move || local.ensure()).await;
         let found = started.map_err(|e| CliError::new(Kind::Internal, e.to_string()))??;
-        return Ok(endpoint_to(app, agent, place, Some(&found)));
+        return endpoint_to(app, agent, place, Some(&found));
     }
-    let endpoint = endpoint_to(app, agent, place, None);
-    if endpoint.secret.is_some() && is_open(&endpoint.url) {
-        output::note(&format!(
-            "note: the join secret goes to {} unencrypted; use wss:// beyond this machine",
-            endpoint.url
+    let endpoint = endpoint_to(app, agent, place, None)?;
+    if is_open(&endpoint.url) && !app.quiet {
+        let what = match endpoint.secret {
+            Some(_) => "the join secret and all messages go",
+            None => "all messages go",
+        };
+        output::note_once(&format!(
+            "note: {what} to {} unencrypted; use wss:// beyond this machine",
+            line(&endpoint.url)
         ));
     }
     Ok(endpoint)
 }
 
 /// The way to a hub as it is known now; starts nothing. `local` is the local hub, where that is it.
-pub fn endpoint_to(app: &App, agent: &Agent, place: &Place, local: Option<&Known>) -> Endpoint {
+///
+/// # Errors
+/// When the file of certificate authorities cannot be used, for a hub with TLS.
+pub fn endpoint_to(
+    app: &App,
+    agent: &Agent,
+    place: &Place,
+    local: Option<&Known>,
+) -> CliResult<Endpoint> {
     let url = place
         .url
         .clone()
@@ -110,7 +124,13 @@ pub fn endpoint_to(app: &App, agent: &Agent, place: &Place, local: Option<&Known
         endpoint.secret = live.and_then(|live| live.secret_at(&url));
     }
     endpoint.known_hubs = known_hubs(app, agent);
-    endpoint
+    if let Some(file) = (agent.effective.ca.as_deref()).filter(|_| links::is_encrypted(&url)) {
+        let read = Authorities::read(file)
+            .map_err(|e| CliError::new(Kind::Config, e.to_string()))
+            .map_err(|e| e.hint("it is named by --ca, PARLER_CA or `ca` in config.json"))?;
+        endpoint.authorities = Some(read);
+    }
+    Ok(endpoint)
 }
 
 /// The hubs that this agent has to do with: no other hub may have it sign a login to one of them.
@@ -135,7 +155,7 @@ pub fn known_hubs(app: &App, agent: &Agent) -> Vec<String> {
 
 /// Whether others on the way can read what goes there.
 fn is_open(url: &str) -> bool {
-    links::dial_url(url).starts_with("ws://") && !links::is_loopback(url)
+    !links::is_encrypted(url) && !links::is_loopback(url)
 }
 
 /// The options of a client of that agent.

@@ -161,6 +161,7 @@ impl From<ClientError> for CliError {
             ClientError::Throttled { .. } => Kind::Refused,
             e if e.is_outage() => Kind::Unreachable,
             ClientError::NotAHub { .. } | ClientError::WrongHub { .. } => Kind::Unreachable,
+            ClientError::BadCertificate { .. } => Kind::Unreachable,
             ClientError::BadChallenge { .. } | ClientError::AnothersLogin { .. } => {
                 Kind::Unreachable
             }

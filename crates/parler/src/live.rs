@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 
 use parler_connector::config::{Config, HubChoice};
 use parler_connector::context::Context;
+use parler_connector::local::is_for;
 use parler_identity::keyfile;
-use parler_protocol::links::same_hub;
 use secrecy::SecretString;
 use serde::{Deserialize, Serialize};
 
@@ -26,6 +26,9 @@ pub struct Live {
     /// The role, when the environment gave one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub role: Option<String>,
+    /// File of certificate authorities, when the environment named one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ca: Option<String>,
     /// The hub's join secret, when the environment gave one.
     #[serde(default, skip_serializing_if = "Option::is_none", with = "secret")]
     join_secret: Option<SecretString>,
@@ -67,6 +70,10 @@ impl Live {
             hub: var("PARLER_HUB"),
             name: var("PARLER_NAME"),
             role: var("PARLER_ROLE"),
+            // Shell commands of the same session may stand elsewhere.
+            ca: cx
+                .path_var("PARLER_CA")
+                .map(|path| path.display().to_string()),
             join_secret: var("PARLER_JOIN_SECRET").map(SecretString::from),
             secret_for: match hub {
                 HubChoice::Named {
@@ -86,7 +93,7 @@ impl Live {
         let meant = self.secret_for.as_deref();
         self.join_secret
             .clone()
-            .filter(|_| meant.is_some_and(|meant| same_hub(meant, url)))
+            .filter(|_| meant.is_some_and(|meant| is_for(meant, url)))
     }
 
     /// Whether the server's agent still goes by the name and role that it started with.
@@ -154,7 +161,12 @@ mod tests {
     fn the_secret_is_for_the_hub_that_it_was_given_for_and_is_not_printed() {
         let team = note(Some("wss://hub.example"));
         assert!(team.secret_at("https://HUB.example/").is_some());
-        for evil in ["wss://evil.example", "wss://hub.example.evil", ""] {
+        for evil in [
+            "wss://evil.example",
+            "wss://hub.example.evil",
+            "ws://hub.example",
+            "",
+        ] {
             assert!(team.secret_at(evil).is_none(), "{evil}");
             assert!(note(None).secret_at(evil).is_none(), "{evil}");
         }

@@ -17,9 +17,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use parler_connector::local::LocalHub as Known;
+use parler_connector::local::{self, LocalHub as Known};
 use parler_identity::keyfile;
-use parler_protocol::links;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{CliError, CliResult, Kind};
@@ -92,22 +91,17 @@ impl LocalHub {
 
     /// The port that the hub chose at its first start.
     pub fn port(&self) -> Option<u16> {
-        let text = keyfile::read(&self.file("hub.port")).ok()??;
-        std::str::from_utf8(&text).ok()?.trim().parse().ok()
+        local::port_in(&self.base)
     }
 
     /// The address, once a port was chosen.
     pub fn url(&self) -> Option<String> {
-        Some(format!("parler://127.0.0.1:{}", self.port()?))
+        self.port().map(local::url_at)
     }
 
     /// Whether an address means this hub, however it is spelled.
     pub fn is_at(&self, url: &str) -> bool {
-        let Some(port) = self.port() else {
-            return false;
-        };
-        let spelled = |host: &str| links::same_hub(url, &format!("parler://{host}:{port}"));
-        ["127.0.0.1", "localhost", "[::1]"].into_iter().any(spelled)
+        self.port().is_some_and(|port| local::is_at(port, url))
     }
 
     /// How it is now.

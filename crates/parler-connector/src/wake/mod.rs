@@ -2,8 +2,10 @@
 //!
 //! [`policy`] is the decision, a pure function. [`once`] remembers across processes and restarts
 //! what an identity was woken for and which messages it has seen. [`consumer`] sees to it that
-//! one host session acts for an identity in a room. All that rings is in [`crate::doorbell`].
+//! one host session acts for an identity in a room. [`words`] is what the model is told. All that rings is in
+//! [`crate::doorbell`].
 
 pub mod consumer;
 pub mod once;
 pub mod policy;
+pub mod words;

@@ -1,6 +1,7 @@
 //! Passing the turn: to somebody who is there, and with an honest word about them.
 
-use parler_connector::render::Me;
+use parler_connector::addressee::{Audience, Unclear, audience};
+use parler_connector::safe::model::label;
 use parler_connector::{Outgoing, safe};
 use parler_protocol::{BlobId, HandoffRef, RosterEntry, Sent, Target, TypedPart, clean};
 use schemars::JsonSchema;
@@ -82,19 +83,22 @@ async fn handoff(tools: &Tools, args: HandoffArgs) -> Result<Reply, ToolError> {
         args.service.as_deref(),
     )
     .await?;
+    // Who may take it is asked before it is sent: a turn that nobody can take helps nobody.
+    let (to, able) = match messages::room_of(&target) {
+        Some(room) => {
+            let audience = may_take(tools, room, addressee.as_deref()).await?;
+            (audience.to, Some(audience.members))
+        }
+        None => (addressee, None),
+    };
     let handoff = HandoffRef {
         next: args.next,
         summary: args.summary,
-        to: addressee.clone(),
+        to: to.clone(),
         bundle: args.bundle,
     };
-    // Who may take it is asked before it is sent: a turn that nobody can take helps nobody.
-    let audience = match messages::room_of(&target) {
-        Some(room) => Some(audience(tools, room, &handoff).await?),
-        None => None,
-    };
-    let sent = send(tools, target, &handoff, addressee.as_deref()).await?;
-    let head = told(tools, &sent, addressee.as_deref(), audience.as_deref());
+    let sent = send(tools, target, &handoff, to.as_deref()).await?;
+    let head = told(tools, &sent, to.as_deref(), able.as_deref());
     Ok(messages::with_news(tools, &sent.room, head).await)
 }
 
@@ -111,42 +115,32 @@ async fn send(
     Ok(sent)
 }
 
-/// The members of a room that may take the turn.
+/// Who of a room may take the turn.
 ///
 /// # Errors
-/// An addressee was named and no member but the caller is meant by that.
-async fn audience(
+/// An addressee was named and no member but the caller is meant by that, or several by one name.
+async fn may_take(
     tools: &Tools,
     room: &str,
-    handoff: &HandoffRef,
-) -> Result<Vec<RosterEntry>, ToolError> {
+    addressee: Option<&str>,
+) -> Result<Audience, ToolError> {
     let me = tools.agent.id();
-    let (mine, others): (Vec<_>, Vec<_>) = target::members(tools, room)
-        .await?
-        .into_iter()
-        .partition(|member| member.id == me);
-    let meant = |member: &RosterEntry| {
-        let reader = Me {
-            id: &member.id,
-            name: &member.name,
-            role: member.role.as_deref(),
-        };
-        reader.is_meant(handoff)
+    let members = target::members(tools, room).await?;
+    let why = match audience(addressee, &members, &me) {
+        Ok(audience) => return Ok(audience),
+        Err(why) => why,
     };
-    let audience: Vec<_> = others
-        .iter()
-        .filter(|member| meant(member))
-        .cloned()
-        .collect();
-    let Some(to) = handoff.to.as_deref().filter(|_| audience.is_empty()) else {
-        return Ok(audience);
+    let to = addressee.unwrap_or_default();
+    let nobody = || {
+        let (to, room) = (safe::name(to), safe::token(room));
+        format!("nobody else in '{room}' has the name or role '{to}'")
     };
-    let (to, room) = (safe::name(to), safe::token(room));
-    let myself = if mine.iter().any(meant) {
-        "; that is you"
-    } else {
-        ""
+    let what = match &why {
+        Unclear::Nobody(_) => nobody(),
+        Unclear::Myself => format!("{}; that is you", nobody()),
+        other => other.say(to, label),
     };
+    let others: Vec<_> = members.into_iter().filter(|m| m.id != me).collect();
     let there = match others.len() {
         0 => {
             "Nobody else is in the room yet; share its key and wait for somebody to join".to_owned()
@@ -154,8 +148,7 @@ async fn audience(
         _ => format!("There: {}", list(&others)),
     };
     Err(ToolError::Refused(format!(
-        "nobody else in '{room}' has the name or role '{to}'{myself}. Nothing was handed off. \
-         {there}. To hand off to anyone, leave out for"
+        "{what}. Nothing was handed off. {there}. To hand off to anyone, leave out for"
     )))
 }
 

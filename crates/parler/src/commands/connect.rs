@@ -13,8 +13,9 @@ use crate::hosts::claude_code::detect::{Files, HOST};
 use crate::output::human::line;
 
 /// The variables that the MCP server gets, in the order in which they are written.
-const ENV: [&str; 4] = [
+const ENV: [&str; 5] = [
     "PARLER_HUB",
+    "PARLER_CA",
     "PARLER_NAME",
     "PARLER_ROLE",
     "PARLER_JOIN_SECRET",
@@ -82,12 +83,16 @@ fn wanted(app: &App, args: &Args, files: &Files) -> CliResult<Wanted> {
     let value = |variable: &str| {
         let flag = match variable {
             "PARLER_HUB" => app.globals.hub.clone(),
+            "PARLER_CA" => {
+                let file = app.globals.ca.as_deref().map(|file| app.cx.path(file));
+                file.map(|file| file.display().to_string())
+            }
             "PARLER_NAME" => name.clone(),
             "PARLER_ROLE" => args.role.clone(),
             _ => None,
         };
         // Who this shell is says nothing about the host's agents; which hub it uses does.
-        let shared = matches!(variable, "PARLER_HUB" | "PARLER_JOIN_SECRET");
+        let shared = matches!(variable, "PARLER_HUB" | "PARLER_CA" | "PARLER_JOIN_SECRET");
         flag.or_else(|| app.cx.var(variable).filter(|_| shared).map(str::to_owned))
             .or_else(|| {
                 current

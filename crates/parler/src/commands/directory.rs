@@ -1,13 +1,17 @@
 //! `parler register`, `parler discover`, `parler card`: what agents say about themselves.
 
+use parler_connector::addressee::Scope;
+use parler_connector::cards::{KnownCards, Verdict, day};
 use parler_connector::directory::{About, CardState, check};
 use parler_protocol::ids::short_id;
 use parler_protocol::{DirectoryEntry, Discover, DiscoverScope, Visibility};
-use serde_json::json;
+use serde_json::{Value, json};
 
-use crate::app::App;
+use super::target;
+use crate::app::{Agent, App};
 use crate::connect_hub;
 use crate::error::{CliError, CliResult, Kind};
+use crate::output;
 use crate::output::human::{line, name, words};
 
 /// Publish your card: how others find you, and may write to you.
@@ -56,8 +60,8 @@ pub struct DiscoverArgs {
 /// Show one card.
 #[derive(clap::Args)]
 pub struct CardArgs {
-    /// The agent's id
-    pub id: String,
+    /// The agent: its id or the end of it, or its name when only one has it
+    pub agent: String,
 }
 
 /// Publishes.
@@ -104,28 +108,37 @@ pub async fn discover(app: &App, args: DiscoverArgs) -> CliResult {
         })
         .await?;
     client.close().await;
-    let rows: Vec<String> = found.iter().map(row).collect();
+    let verdicts = judge(app, &agent, &found);
+    let shown = || found.iter().zip(&verdicts);
+    let rows: Vec<String> = shown()
+        .map(|(entry, verdict)| row(entry, *verdict))
+        .collect();
     let text = match rows.as_slice() {
         [] => "no card matches; agents publish theirs with: parler register".to_owned(),
         rows => rows.join("\n"),
     };
-    app.out.both(&text, &json!({ "agents": found }))
+    let agents: Vec<_> = shown()
+        .map(|(entry, verdict)| judged(entry, *verdict))
+        .collect();
+    app.out.both(&text, &json!({ "agents": agents }))
 }
 
 /// Shows one.
 pub async fn card(app: &App, args: CardArgs) -> CliResult {
     let agent = app.agent(None)?;
     let client = connect_hub::client(app, &agent).await?;
-    let entry = client.lookup(args.id.trim()).await?;
+    let who = target::find(&client, &args.agent, Scope::Everywhere).await?;
+    let entry = client.lookup(&who.id).await?;
     client.close().await;
     let Some(entry) = entry else {
         return Err(CliError::new(
             Kind::NotFound,
-            format!("'{}' has no card here", line(&args.id)),
+            format!("'{}' has no card here", line(&args.agent)),
         )
         .hint("see who has one: parler discover"));
     };
-    let mut text = row(&entry);
+    let verdict = judge(app, &agent, std::slice::from_ref(&entry))[0];
+    let mut text = row(&entry, verdict);
     let mut add = |what: &str, value: Option<&str>| {
         if let Some(value) = value {
             text.push_str(&format!("\n  {what}: {}", words(value)));
@@ -142,20 +155,49 @@ pub async fn card(app: &App, args: CardArgs) -> CliResult {
         "skills",
         joined(skills.map(|s| s.name.as_str()).collect()).as_deref(),
     );
-    app.out.both(&text, &json!(entry))
+    app.out.both(&text, &judged(&entry, verdict))
 }
 
-/// `name (role) …KEY6 [status] ✓`
-fn row(entry: &DirectoryEntry) -> String {
+/// What the cards are worth: their signatures, and whether they differ from those that were seen
+/// here before.
+fn judge(app: &App, agent: &Agent, found: &[DirectoryEntry]) -> Vec<Verdict> {
+    let known = KnownCards::open(&agent.identity.base);
+    known.judge(found, app.cx.now_ms()).unwrap_or_else(|error| {
+        output::note(&format!("note: cards are not remembered: {error}"));
+        let bare = |entry| Verdict {
+            state: check(entry),
+            changed_since: None,
+        };
+        found.iter().map(bare).collect()
+    })
+}
+
+/// A card for a program: as the hub has it, and what this side makes of it.
+fn judged(entry: &DirectoryEntry, verdict: Verdict) -> Value {
+    let mut shown = json!(entry);
+    shown["signature"] = json!(match verdict.state {
+        CardState::Valid => "valid",
+        CardState::Unsigned => "unsigned",
+        CardState::Invalid => "invalid",
+    });
+    shown["changedSince"] = json!(verdict.changed_since);
+    shown
+}
+
+/// `name (role) …KEY6 [status] ✓`, and since when it is another one.
+fn row(entry: &DirectoryEntry, verdict: Verdict) -> String {
     let role = entry.card.role.as_deref();
     let role = role.map(|role| format!(" ({})", name(role)));
-    let state = match check(entry) {
+    let changed = (verdict.changed_since)
+        .map(|since| format!(", changed since {}", day(since)))
+        .unwrap_or_default();
+    let state = match verdict.state {
         CardState::Valid => "✓",
         CardState::Unsigned => "⚠ unsigned",
         CardState::Invalid => "✗ UNVERIFIED",
     };
     format!(
-        "{}{} …{} [{}] {state}",
+        "{}{} …{} [{}] {state}{changed}",
         name(&entry.card.name),
         role.unwrap_or_default(),
         line(short_id(&entry.card.id)),

@@ -1,14 +1,14 @@
 //! `parler handoff`: passes the turn on.
 
+use parler_connector::addressee::{Unclear, audience};
 use parler_connector::{Client, Outgoing};
-use parler_protocol::names::addressed;
 use parler_protocol::{HandoffRef, RosterEntry, Target, TypedPart};
 use serde_json::json;
 
-use super::target::{TargetArgs, people};
+use super::target::{self, TargetArgs, people};
 use crate::app::{Agent, App};
 use crate::connect_hub;
-use crate::error::{CliError, CliResult, Kind};
+use crate::error::{CliError, CliResult};
 use crate::output::human::{line, place};
 
 /// Pass the turn on and say what comes next.
@@ -48,55 +48,61 @@ pub async fn run(app: &App, args: Args) -> CliResult {
     let agent = app.agent(None)?;
     let client = connect_hub::client(app, &agent).await?;
     let target = args.target.find(&agent, &client).await?;
-    if let (Target::Room { room }, Some(to), false) = (&target, &args.addressee, args.anyway) {
-        check_addressee(&agent, &client, room, to).await?;
-    }
+    let to = match (&target, args.addressee, args.anyway) {
+        (Target::Room { room }, Some(to), false) => addressee(&agent, &client, room, &to).await?,
+        (_, to, _) => to,
+    };
     let handoff = HandoffRef {
         next: args.next,
         summary: args.summary,
-        to: args.addressee.clone(),
+        to: to.clone(),
         bundle: args.bundle,
     };
     let mut message = Outgoing::new(target, vec![handoff.to_part()]);
-    message.mentions = args.addressee.clone().map(|to| vec![to]);
+    message.mentions = to.clone().map(|to| vec![to]);
     let sent = client.send(message).await?;
     client.close().await;
-    let whom = args.addressee.as_deref().map_or("anyone".to_owned(), line);
+    let whom = to.as_deref().map_or("anyone".to_owned(), line);
     let text = format!(
         "handed off to {whom} in {} [{}] (message {})",
         place(&sent.room),
         sent.seq,
         line(&sent.id)
     );
-    app.out.both(&text, &json!({
-        "id": sent.id, "seq": sent.seq, "room": sent.room, "to": args.addressee, "turn": sent.turn,
-    }))
+    app.out.both(
+        &text,
+        &json!({
+            "id": sent.id, "seq": sent.seq, "room": sent.room, "to": to, "turn": sent.turn,
+        }),
+    )
 }
 
-/// Refuses a handoff that nobody in the room would take for theirs.
-async fn check_addressee(agent: &Agent, client: &Client, room: &str, to: &str) -> CliResult {
+/// The addressee as it goes out; refuses a handoff that nobody in the room would take for theirs,
+/// or two by one name.
+async fn addressee(
+    agent: &Agent,
+    client: &Client,
+    room: &str,
+    to: &str,
+) -> CliResult<Option<String>> {
     let entries = client.roster(room).await?;
     let me = agent.config.id.as_str();
-    let meant = |entry: &RosterEntry| {
-        entry.id == to.trim() || addressed(to, &entry.name, entry.role.as_deref())
+    let why = match audience(Some(to), &entries, me) {
+        Ok(audience) => return Ok(audience.to),
+        Err(why) => why,
     };
-    if entries.iter().any(|entry| entry.id != me && meant(entry)) {
-        return Ok(());
-    }
-    let what = if entries.iter().any(meant) {
-        format!("'{}' is you", line(to))
-    } else {
-        format!(
+    let mut error = target::unclear(to, &why);
+    if matches!(why, Unclear::Nobody(_)) {
+        error.message = format!(
             "nobody in {} has the name or role '{}'",
             place(room),
             line(to)
-        )
-    };
+        );
+    }
+    error.message.push_str("; nothing was sent");
     let others: Vec<RosterEntry> = entries.into_iter().filter(|entry| entry.id != me).collect();
-    Err(
-        CliError::new(Kind::NotFound, format!("{what}; nothing was sent")).hint(format!(
-            "{}; --anyway sends it all the same",
-            people(&others, me)
-        )),
-    )
+    Err(error.hint(format!(
+        "{}; --anyway sends it all the same",
+        people(&others, me)
+    )))
 }

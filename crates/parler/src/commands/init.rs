@@ -2,6 +2,7 @@
 
 use parler_connector::config::{Config, new_name, path_in};
 use parler_connector::home::Kind as Program;
+use parler_connector::tls::Authorities;
 use parler_protocol::clean;
 use serde_json::json;
 
@@ -10,7 +11,7 @@ use crate::error::{CliError, CliResult, Kind};
 use crate::local_hub::LocalHub;
 use crate::output::human::line;
 
-/// Make this identity, or set its hub, name and role.
+/// Make this identity, or set its hub, name, role and certificate authorities.
 ///
 /// Without it everything works too: an identity is made at the first use, and the hub is the local
 /// one.
@@ -53,7 +54,14 @@ pub fn run(app: &App, args: Args) -> CliResult {
         .filter(|url| !url.is_empty());
     // The local hub is found without being named, also after its port changed hands.
     let hub = hub.filter(|url| !LocalHub::of(&identity.base).is_at(url));
+    let ca = app.globals.ca.as_deref().map(|file| app.cx.path(file));
+    if let Some(file) = &ca {
+        Authorities::read(file).map_err(|e| CliError::usage(format!("--ca: {e}")))?;
+    }
     let config = Config::update(&identity.home, |config| {
+        if let Some(file) = &ca {
+            config.ca = Some(file.display().to_string());
+        }
         if let Some(name) = &name {
             config.name.clone_from(name);
         }

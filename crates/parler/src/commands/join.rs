@@ -14,7 +14,7 @@ use super::recv::{self, Reading};
 use crate::app::{Agent, App};
 use crate::connect_hub::{self, Place};
 use crate::error::{CliError, CliResult, Kind};
-use crate::output::human::{count, line, place};
+use crate::output::human::{count, line, place, shell_word};
 use crate::output::message::Shown;
 use crate::text;
 
@@ -258,7 +258,7 @@ fn show(
     app.out.object(&json!({
         "room": joined.room, "kind": joined.kind, "members": members, "leftOut": left_out,
         "cursor": backlog.cursor, "id": agent.config.id, "name": agent.effective.name,
-        "messages": messages.iter().map(|m| Shown::new(m, &me)).collect::<Vec<_>>(),
+        "messages": messages.iter().map(|m| Shown::new(m, &me, &reading.once)).collect::<Vec<_>>(),
     }))?;
     if app.out.json {
         return Ok(());
@@ -280,7 +280,7 @@ fn show(
         count(members, "member"),
     ))?;
     if left_out > 0 {
-        let room = line(&joined.room);
+        let room = shell_word(&joined.room);
         let what = count(left_out, "earlier message");
         app.out.say(&format!(
             "— {what} left out; all of them: parler recv --room {room} --all —"

@@ -91,7 +91,7 @@ fn doorbells(app: &App) -> Vec<Arc<dyn Doorbell>> {
 fn locate(app: &App, agent: &Agent, place: Place) -> CliResult<Locate> {
     let local = LocalHub::of(&agent.identity.base);
     if !place.local {
-        let endpoint = connect_hub::endpoint_to(app, agent, &place, None);
+        let endpoint = connect_hub::endpoint_to(app, agent, &place, None)?;
         return Ok(Arc::new(move || {
             let endpoint = endpoint.clone();
             Box::pin(async move { Ok(endpoint) })

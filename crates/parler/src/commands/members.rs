@@ -1,11 +1,16 @@
 //! `parler session requests|approve|deny`, `parler remove`, `parler transfer`: what an owner
-//! decides. Agents are named by id: names are claims.
+//! decides.
+//!
+//! Members may be called by a name that only one of them has. Who waits is named by its whole id:
+//! anybody can ask to be let in under any name.
 
 use parler_connector::Client;
+use parler_connector::addressee::{Candidate, Scope};
 use parler_protocol::ids::short_id;
 use parler_protocol::{AgentId, JoinRequest};
 use serde_json::json;
 
+use super::target;
 use crate::app::App;
 use crate::connect_hub;
 use crate::error::{CliError, CliResult, Kind};
@@ -19,10 +24,19 @@ pub struct RoomArgs {
     pub room: Option<String>,
 }
 
-/// An agent and a room.
+/// Who waits, and for which room.
 #[derive(clap::Args)]
-pub struct AgentArgs {
-    /// The agent's id, whole (`parler session requests` and `parler roster --json` show it)
+pub struct WaitingArgs {
+    /// The agent's id, whole (`parler session requests` shows it)
+    pub agent: String,
+    #[command(flatten)]
+    pub room: RoomArgs,
+}
+
+/// A member and a room.
+#[derive(clap::Args)]
+pub struct MemberArgs {
+    /// The member: its id or the end of it, or its name when only one has it
     pub agent: String,
     #[command(flatten)]
     pub room: RoomArgs,
@@ -33,7 +47,7 @@ pub struct AgentArgs {
 #[command(after_help = "Example:\n  parler remove UAB2… --room auth --ban")]
 pub struct RemoveArgs {
     #[command(flatten)]
-    pub who: AgentArgs,
+    pub who: MemberArgs,
     /// It may not come back
     #[arg(long)]
     pub ban: bool,
@@ -74,13 +88,21 @@ fn row(request: &JoinRequest) -> String {
 }
 
 /// Lets in or refuses.
-pub async fn resolve(app: &App, args: AgentArgs, approve: bool) -> CliResult {
-    let (room, id) = on_member(app, &args, async |client: &Client, room: &str, id: &str| {
-        client.resolve_join(room, id, approve).await
-    })
-    .await?;
+pub async fn resolve(app: &App, args: WaitingArgs, approve: bool) -> CliResult {
+    let id = AgentId::parse(args.agent.trim()).ok_or_else(|| {
+        CliError::new(
+            Kind::Usage,
+            format!("'{}' is not the id of an agent", line(&args.agent)),
+        )
+        .hint("ids are 56 characters and begin with U: see parler session requests")
+    })?;
+    let agent = app.agent(None)?;
+    let room = agent.room(args.room.room.as_deref())?;
+    let client = connect_hub::client(app, &agent).await?;
+    client.resolve_join(&room, id.as_str(), approve).await?;
+    client.close().await;
     let done = if approve { "let into" } else { "refused in" };
-    let text = format!("…{} is {done} {}", short_id(&id), place(&room));
+    let text = format!("…{} is {done} {}", id.short(), place(&room));
     let answer = json!({ "room": room, "agent": id, "approved": approve });
     app.out.both(&text, &answer)
 }
@@ -88,44 +110,50 @@ pub async fn resolve(app: &App, args: AgentArgs, approve: bool) -> CliResult {
 /// Removes.
 pub async fn remove(app: &App, args: RemoveArgs) -> CliResult {
     let ban = args.ban;
-    let (room, id) = on_member(
+    let (room, member) = on_member(
         app,
         &args.who,
         async |client: &Client, room: &str, id: &str| client.remove_member(room, id, ban).await,
     )
     .await?;
-    let text = format!("…{} is out of {}", short_id(&id), place(&room));
-    app.out
-        .both(&text, &json!({ "room": room, "agent": id, "ban": ban }))
+    let text = format!("{} is out of {}", called(&member), place(&room));
+    app.out.both(
+        &text,
+        &json!({ "room": room, "agent": member.id, "ban": ban }),
+    )
 }
 
 /// Passes the room on.
-pub async fn transfer(app: &App, args: AgentArgs) -> CliResult {
-    let (room, id) = on_member(app, &args, async |client: &Client, room: &str, id: &str| {
+pub async fn transfer(app: &App, args: MemberArgs) -> CliResult {
+    let (room, member) = on_member(app, &args, async |client: &Client, room: &str, id: &str| {
         client.transfer_owner(room, id).await
     })
     .await?;
-    let text = format!("…{} owns {} now", short_id(&id), place(&room));
-    app.out.both(&text, &json!({ "room": room, "agent": id }))
+    let text = format!("{} owns {} now", called(&member), place(&room));
+    app.out
+        .both(&text, &json!({ "room": room, "agent": member.id }))
 }
 
-/// Does something to an agent in a room; both as they were meant.
+/// Does something to a member of a room; both as they were meant.
 async fn on_member(
     app: &App,
-    args: &AgentArgs,
+    args: &MemberArgs,
     act: impl AsyncFnOnce(&Client, &str, &str) -> Result<(), parler_connector::ClientError>,
-) -> CliResult<(String, String)> {
-    let id = AgentId::parse(args.agent.trim()).ok_or_else(|| {
-        CliError::new(
-            Kind::Usage,
-            format!("'{}' is not the id of an agent", line(&args.agent)),
-        )
-        .hint("ids are 56 characters and begin with U: see parler session requests, parler roster --json")
-    })?;
+) -> CliResult<(String, Candidate)> {
     let agent = app.agent(None)?;
     let room = agent.room(args.room.room.as_deref())?;
     let client = connect_hub::client(app, &agent).await?;
-    act(&client, &room, id.as_str()).await?;
+    let member = target::find(&client, &args.agent, Scope::Room(&room)).await?;
+    act(&client, &room, &member.id).await?;
     client.close().await;
-    Ok((room, id.to_string()))
+    Ok((room, member))
+}
+
+/// `'name' …KEY6`, as far as it is known.
+fn called(member: &Candidate) -> String {
+    let id = format!("…{}", line(short_id(&member.id)));
+    match member.name.as_str() {
+        "" => id,
+        claim => format!("{} {id}", name(claim)),
+    }
 }

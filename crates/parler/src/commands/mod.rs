@@ -1,5 +1,6 @@
 //! One file a command: its arguments, whose comments are its help, and what it does.
 
+pub mod attention;
 pub mod completions;
 pub mod connect;
 pub mod demo;

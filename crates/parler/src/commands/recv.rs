@@ -18,7 +18,7 @@ use crate::app::{Agent, App};
 use crate::connect_hub;
 use crate::error::{CliError, CliResult, Kind};
 use crate::os::{self, Stop};
-use crate::output::human::place;
+use crate::output::human::{place, shell_word};
 use crate::output::message::{Shown, line_once, new_banner};
 use crate::output::{self, Out};
 
@@ -84,7 +84,7 @@ pub async fn run(app: &App, args: Args) -> CliResult {
     let shown = match app.out.json {
         true => app.out.object(&json!({
             "room": room,
-            "messages": pulled.messages.iter().map(|m| Shown::new(m, &agent.me())).collect::<Vec<_>>(),
+            "messages": pulled.messages.iter().map(|m| Shown::new(m, &agent.me(), &reading.once)).collect::<Vec<_>>(),
             "cursor": pulled.cursor,
         })),
         false => reading.print_page(&pulled.messages, since.is_none()),
@@ -123,7 +123,10 @@ fn footer(room: &str, messages: &[StoredMessage], cursor: i64, full: bool, again
     }
     let more = match (full, again) {
         (false, _) => String::new(),
-        (true, true) => format!("; there is more: parler recv --room {room} --since {cursor}"),
+        (true, true) => format!(
+            "; there is more: parler recv --room {} --since {cursor}",
+            shell_word(room)
+        ),
         (true, false) => "; more is waiting: parler recv".to_owned(),
     };
     output::human::text(&format!("— cursor at {cursor}{more} —"))
@@ -216,7 +219,7 @@ pub struct Reading<'a> {
     /// Somebody else reads as this agent: no cursor is moved.
     only_shows: bool,
     /// Which turns were offered before.
-    once: Once,
+    pub once: Once,
     committed: i64,
     last_commit: Option<Instant>,
     /// What was shown and the hub may still call unread: place and id.
@@ -374,7 +377,7 @@ impl<'a> Reading<'a> {
     async fn show(&mut self, message: &StoredMessage) -> CliResult {
         let me = self.agent.me();
         if self.out.json {
-            self.write(output::json::line(&Shown::new(message, &me)))
+            self.write(output::json::line(&Shown::new(message, &me, &self.once)))
                 .await?;
         } else {
             let lead = self.banner(std::slice::from_ref(message));
@@ -413,5 +416,23 @@ mod tests {
             footer("auth", &[], 0, false, true),
             "(no messages in session 'auth')"
         );
+    }
+
+    #[test]
+    fn the_command_in_the_footer_means_the_room_that_was_typed() {
+        let message = serde_json::json!({"seq": 1, "id": "m", "room": "r", "ts": 1, "parts": [],
+            "from": {"id": "U", "name": "n"}});
+        let messages = [serde_json::from_value(message).unwrap()];
+        for (room, word) in [
+            ("auth", "auth"),
+            ("a b", "'a b'"),
+            ("x; rm -rf ~", "'x; rm -rf ~'"),
+            ("it's", "'it'\\''s'"),
+            ("", "''"),
+        ] {
+            let said = footer(room, &messages, 7, true, true);
+            let wanted = format!("parler recv --room {word} --since 7");
+            assert!(said.contains(&wanted), "{said}");
+        }
     }
 }

@@ -10,7 +10,7 @@ use super::members;
 use crate::app::{Agent, App};
 use crate::connect_hub;
 use crate::error::CliResult;
-use crate::output::human::{line, place};
+use crate::output::human::{line, place, shell_word};
 use crate::text;
 
 /// Open, join or leave a session: a room where agents pass the turn.
@@ -31,9 +31,9 @@ enum Sub {
     /// List who waits to be let into a session of yours
     Requests(members::RoomArgs),
     /// Let an agent in that waits
-    Approve(members::AgentArgs),
+    Approve(members::WaitingArgs),
     /// Refuse an agent that waits
-    Deny(members::AgentArgs),
+    Deny(members::WaitingArgs),
 }
 
 #[derive(clap::Args)]
@@ -190,7 +190,7 @@ async fn close(app: &App, args: CloseArgs) -> CliResult {
     let text = format!(
         "left {}; the room stays, and can be read with --room {}",
         place(&room),
-        line(&room)
+        shell_word(&room)
     );
     app.out.both(&text, &json!({ "room": room }))
 }

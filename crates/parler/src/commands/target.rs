@@ -1,15 +1,13 @@
 //! Where a message goes: `--room`, `--to`, `--service`, or the active session.
 
 use parler_connector::Client;
-use parler_protocol::{AgentId, Discover, DiscoverScope, RosterEntry, Target};
+use parler_connector::addressee::{Candidate, Scope, Unclear};
+use parler_protocol::{RosterEntry, Target};
 
 use super::roster::who;
 use crate::app::Agent;
 use crate::error::{CliError, CliResult, Kind};
-use crate::output::human::line;
-
-/// Rooms in which a name is looked for, at most: one request each.
-const MAX_ROOMS_SEARCHED: usize = 50;
+use crate::output::human::name;
 
 /// The flags; at most one may be given.
 #[derive(Clone, Debug, Default, clap::Args)]
@@ -18,7 +16,7 @@ pub struct TargetArgs {
     /// To a room [default: the active session]
     #[arg(long)]
     pub room: Option<String>,
-    /// To one agent: its id, or its name when it shares a room with you or has a card
+    /// To one agent: its id or the end of it, or its name when it shares a room with you or has a card
     #[arg(long, value_name = "AGENT")]
     pub to: Option<String>,
     /// To a service
@@ -38,10 +36,7 @@ impl TargetArgs {
             });
         }
         if let Some(to) = &self.to {
-            let agent = match AgentId::parse(to.trim()) {
-                Some(id) => id.to_string(),
-                None => by_name(to, agent, client).await?,
-            };
+            let agent = find(client, to, Scope::Everywhere).await?.id;
             return Ok(Target::Dm { agent });
         }
         let room = agent.room(self.room.as_deref())?;
@@ -49,68 +44,25 @@ impl TargetArgs {
     }
 }
 
-/// The id of the one agent of that name: in the caller's rooms, else by its card.
-async fn by_name(name: &str, agent: &Agent, client: &Client) -> CliResult<String> {
-    let me = agent.config.id.as_str();
-    let known = room_mates(me, client).await?;
-    let same = |other: &str| other.trim().eq_ignore_ascii_case(name.trim());
-    let mut ids: Vec<String> = known
-        .iter()
-        .filter(|entry| same(&entry.name))
-        .map(|entry| entry.id.clone())
-        .collect();
-    if ids.is_empty() {
-        let search = Discover {
-            query: Some(name.trim().to_owned()),
-            ..everybody()
-        };
-        let cards = client.discover(search).await.unwrap_or_default();
-        ids = cards
-            .into_iter()
-            .filter(|entry| same(&entry.card.name) && entry.card.id != me)
-            .map(|entry| entry.card.id)
-            .collect();
-    }
-    match ids.as_slice() {
-        [one] => Ok(one.clone()),
-        [] => Err(CliError::new(
-            Kind::NotFound,
-            format!(
-                "nobody in your rooms or in the directory is called '{}'",
-                line(name)
-            ),
-        )
-        .hint(people(&known, me))),
-        several => Err(CliError::new(
-            Kind::NotFound,
-            format!("several agents are called '{}'", line(name)),
-        )
-        .hint(format!("name one by its id: {}", several.join(", ")))),
-    }
+/// The agent that is meant, by its id, the end of it, or its name.
+///
+/// # Errors
+/// A name that nobody has, or several, or that only looks like somebody's.
+pub async fn find(client: &Client, wanted: &str, scope: Scope<'_>) -> CliResult<Candidate> {
+    let found = client.find_agent(wanted, scope).await?;
+    found.map_err(|why| unclear(wanted, &why))
 }
 
-/// Everybody else in the caller's rooms.
-async fn room_mates(me: &str, client: &Client) -> CliResult<Vec<RosterEntry>> {
-    let mut known: Vec<RosterEntry> = Vec::new();
-    for room in client.rooms().await?.iter().take(MAX_ROOMS_SEARCHED) {
-        for entry in client.roster(&room.name).await? {
-            if entry.id != me && known.iter().all(|other| other.id != entry.id) {
-                known.push(entry);
-            }
+/// What is wrong with a name, as an error.
+pub fn unclear(wanted: &str, why: &Unclear) -> CliError {
+    let said = why.say(wanted, name);
+    match why {
+        Unclear::Empty | Unclear::Invisible | Unclear::Mistyped | Unclear::Reserved => {
+            CliError::usage(said)
         }
+        _ => CliError::new(Kind::NotFound, said),
     }
-    Ok(known)
-}
-
-fn everybody() -> Discover {
-    Discover {
-        scope: DiscoverScope::Hub,
-        query: None,
-        tag: None,
-        skill: None,
-        status: None,
-        limit: None,
-    }
+    .hint("see names and ids with: parler roster, parler discover --json")
 }
 
 /// Who is there, in a sentence.

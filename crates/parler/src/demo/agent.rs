@@ -81,7 +81,7 @@ async fn perform(app: &App, role: Role, cues: Receiver<String>) -> CliResult {
     // The stage's hub, and never one of its own: nothing may be left when the stage is gone.
     let known = LocalHub::of(&agent.identity.base).known()?;
     let place = connect_hub::place(app, &agent, None);
-    let endpoint = connect_hub::endpoint_to(app, &agent, &place, known.as_ref());
+    let endpoint = connect_hub::endpoint_to(app, &agent, &place, known.as_ref())?;
     let client = Client::connect(connect_hub::options(&agent, endpoint)?).await?;
     client.subscribe().await?;
     let mut player = Player {

@@ -54,6 +54,18 @@ pub fn place(room: &str) -> String {
     format!("{kind} '{}'", line(room))
 }
 
+/// A path or a name as one word of a shell's command line.
+pub fn shell_word(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:@%,".contains(c);
+    if cfg!(windows) {
+        format!("\"{word}\"")
+    } else if !word.is_empty() && word.chars().all(plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
+    }
+}
+
 /// `1 message`, `2 messages`.
 pub fn count(n: usize, what: &str) -> String {
     let plural = if n == 1 { "" } else { "s" };

@@ -105,16 +105,20 @@ pub struct Shown<'a> {
     signature: Proof,
     own: bool,
     handoff_to_you: bool,
+    /// A turn that an earlier message handed over already.
+    offered_again: bool,
 }
 
 impl<'a> Shown<'a> {
     /// The message as that reader sees it.
-    pub fn new(message: &'a StoredMessage, me: &Me<'_>) -> Shown<'a> {
+    pub fn new(message: &'a StoredMessage, me: &Me<'_>, once: &Once) -> Shown<'a> {
+        let offered_again = is_offered_again(message, me, once);
         Shown {
             message,
             signature: Proof::of(message, me),
             own: message.from.id == me.id,
-            handoff_to_you: is_handoff_to(message, me),
+            handoff_to_you: is_handoff_to(message, me) && !offered_again,
+            offered_again,
         }
     }
 }
@@ -216,14 +220,21 @@ mod tests {
 
     #[test]
     fn a_program_gets_the_message_and_the_judgement() {
+        let base = tempfile::tempdir().unwrap();
+        let once = Once::open(base.path(), ME.id);
         let message = handoff("frontend");
-        let value = serde_json::to_value(Shown::new(&message, &ME)).unwrap();
-        assert_eq!(value["seq"], 7);
-        assert_eq!(value["from"]["name"], "planner");
-        assert_eq!(value["signature"], "valid");
-        assert_eq!(
-            (&value["own"], &value["handoffToYou"]),
-            (&false.into(), &true.into())
-        );
+        let value = |m| serde_json::to_value(Shown::new(m, &ME, &once)).unwrap();
+        let first = value(&message);
+        assert_eq!(first["seq"], 7);
+        assert_eq!(first["from"]["name"], "planner");
+        assert_eq!(first["signature"], "valid");
+        let judged = |v: &serde_json::Value| {
+            ["own", "handoffToYou", "offeredAgain"].map(|key| v[key].as_bool().unwrap())
+        };
+        assert_eq!(judged(&first), [false, true, false]);
+        assert_eq!(judged(&value(&message)), [false, true, false], "read again");
+        let mut again = message.clone();
+        (again.seq, again.id) = (8, "0199".into());
+        assert_eq!(judged(&value(&again)), [false, false, true]);
     }
 }

@@ -9,6 +9,7 @@ pub mod json;
 pub mod message;
 
 use std::io::Write;
+use std::sync::Once;
 
 use serde::Serialize;
 
@@ -86,6 +87,12 @@ pub fn remark(text: &str) {
     if std::io::stderr().is_terminal() {
         note(text);
     }
+}
+
+/// As [`note`], for what is said again and again: the first time only.
+pub fn note_once(text: &str) {
+    static SAID: Once = Once::new();
+    SAID.call_once(|| note(text));
 }
 
 /// Tells the person something beside the output proper.

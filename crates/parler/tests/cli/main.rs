@@ -11,6 +11,7 @@ mod hook;
 mod hub;
 mod mcp;
 mod misc;
+mod names;
 mod output;
 mod recv;
 mod session;

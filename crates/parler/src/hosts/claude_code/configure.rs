@@ -12,6 +12,7 @@ use serde_json::Value;
 use super::detect::{Files, HOST};
 use crate::hosts::edit::{self, Document, EditError};
 use crate::hosts::undo::{Original, Undo};
+use crate::output::human;
 
 /// Name of the MCP server in the host's files.
 pub const SERVER: &str = "parler";
@@ -277,7 +278,7 @@ struct Settings<'a>(&'a Wanted);
 
 impl Settings<'_> {
     fn commands(&self) -> [String; 2] {
-        let binary = shell_word(&self.0.binary.to_string_lossy());
+        let binary = human::shell_word(&self.0.binary.to_string_lossy());
         ["stop", "rewake"].map(|kind| format!("{binary} hook {kind}"))
     }
 
@@ -429,18 +430,6 @@ fn drop_empty(parent: &CstObject, name: &str, before: &Value) {
         || prop.array_value().is_some_and(|a| a.elements().is_empty());
     if empty {
         prop.remove();
-    }
-}
-
-/// A path as one word of a shell's command line.
-fn shell_word(path: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:@%,".contains(c);
-    if cfg!(windows) {
-        format!("\"{path}\"")
-    } else if path.chars().all(plain) {
-        path.to_owned()
-    } else {
-        format!("'{}'", path.replace('\'', r"'\''"))
     }
 }
 

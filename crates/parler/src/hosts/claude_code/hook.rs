@@ -14,6 +14,7 @@ use parler_connector::home::{self, Ask, Identity, Kind as Program};
 use parler_connector::wake::consumer::{Claim, ConsumerLock, Holder, claim};
 use parler_connector::wake::once::{Freshness, Once, Submit, Thing};
 use parler_connector::wake::policy::{Class, Receiver, decide};
+use parler_connector::wake::words::wake_text;
 use parler_connector::{Client, ClientError, Read, Timeouts};
 use parler_protocol::{SigPart, StoredMessage, TypedPart};
 use serde::Deserialize;
@@ -22,7 +23,6 @@ use tokio::time::{Instant, sleep, timeout};
 use super::configure;
 use super::detect::Files;
 use super::hooks::Hooks;
-use super::words::wake_text;
 use crate::app::{Agent, App};
 use crate::connect_hub;
 use crate::local_hub::{LocalHub, State};
@@ -214,7 +214,7 @@ impl Ear {
         } else {
             None
         };
-        let endpoint = connect_hub::endpoint_to(app, &self.agent, &place, known.as_ref());
+        let endpoint = connect_hub::endpoint_to(app, &self.agent, &place, known.as_ref()).ok()?;
         let mut options = connect_hub::options(&self.agent, endpoint).ok()?;
         options.timeouts = timeouts;
         Some(Client::new(options))

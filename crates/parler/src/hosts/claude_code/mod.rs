@@ -5,4 +5,3 @@ pub mod detect;
 pub mod hook;
 pub mod hooks;
 pub mod inbox;
-pub mod words;

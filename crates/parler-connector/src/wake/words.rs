@@ -1,26 +1,22 @@
-//! What a host is told that is rung for: enough to act on, and how to answer.
+//! What a model is told that a bell or a hook wakes or keeps going: enough to act on, and how to
+//! answer.
 
 use std::slice;
 
-use parler_connector::render::{self, Me, Voice};
-use parler_connector::safe;
-use parler_connector::safe::model::{Frame, WAKE_CHARS};
-use parler_connector::wake::policy::Class;
 use parler_protocol::StoredMessage;
 
-use crate::text;
+use crate::render::{self, Me, Voice};
+use crate::safe;
+use crate::safe::model::{Frame, WAKE_CHARS};
+use crate::wake::policy::Class;
 
 /// Characters that our own lines take at most, out of all that a woken host is told.
 const OUR_CHARS: usize = 1000;
 
 /// The text for one message: the banner or a headline, who wrote it, the words in their frame, what
-/// else waits in one line, and which call comes first.
-pub(crate) fn doorbell_text(
-    message: &StoredMessage,
-    class: Class,
-    me: &Me<'_>,
-    unread: usize,
-) -> String {
+/// else waits in one line (`beside` unread messages), and which call comes first.
+#[must_use]
+pub fn wake_text(message: &StoredMessage, class: Class, me: &Me<'_>, beside: usize) -> String {
     let frame = Frame::new();
     let voice = Voice::Model {
         frame: &frame,
@@ -32,11 +28,9 @@ pub(crate) fn doorbell_text(
     };
     let mut lines = vec![lead.unwrap_or_else(|| headline(message, class, &voice))];
     lines.push(frame.notice());
-    if unread > 0 {
-        lines.push(format!(
-            "{} beside it.",
-            text::count(unread, "unread message")
-        ));
+    if beside > 0 {
+        let plural = if beside == 1 { "" } else { "s" };
+        lines.push(format!("{beside} unread message{plural} beside it."));
     }
     let room = safe::token(&message.room);
     lines.push(match class {
@@ -71,9 +65,8 @@ fn headline(message: &StoredMessage, class: Class, voice: &Voice<'_>) -> String 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use parler_connector::safe::model::INSTRUCTION_CHARS;
+    use crate::safe::model::INSTRUCTION_CHARS;
     use parler_protocol::{EndpointRef, HandoffRef, Part, TypedPart};
-    use parler_testkit::keys;
 
     const ME: Me<'_> = Me {
         id: "UME",
@@ -82,7 +75,7 @@ mod tests {
     };
 
     fn signed(parts: Vec<Part>) -> StoredMessage {
-        let keys = keys(1);
+        let keys = parler_identity::KeyPair::from_seed_bytes([9; 32]);
         let target = parler_protocol::Target::Room {
             room: "auth".into(),
         };
@@ -122,7 +115,7 @@ mod tests {
 
     #[test]
     fn a_turn_leads_with_the_banner_and_ends_with_the_first_call() {
-        let text = doorbell_text(&handoff("ship it"), Class::Turn, &ME, 2);
+        let text = wake_text(&handoff("ship it"), Class::Turn, &ME, 2);
         let lines: Vec<_> = text.lines().collect();
         assert!(lines[0].starts_with("🤝 HANDOFF TO YOU"), "{text}");
         assert!(text.contains("ship it") && text.contains("planner ·"));
@@ -138,7 +131,7 @@ mod tests {
 
     #[test]
     fn an_instruction_keeps_its_beginning_and_the_whole_has_an_end() {
-        let text = doorbell_text(&handoff(&"x".repeat(100_000)), Class::Turn, &ME, 0);
+        let text = wake_text(&handoff(&"x".repeat(100_000)), Class::Turn, &ME, 0);
         assert!(text.matches('x').count() >= INSTRUCTION_CHARS);
         assert!(
             text.chars().count() <= WAKE_CHARS,
@@ -146,11 +139,16 @@ mod tests {
             text.chars().count()
         );
         assert!(text.contains("since=6 limit=1"), "{text}");
+        let long = signed(vec![Part::text("x".repeat(100_000))]);
+        let text = wake_text(&long, Class::Directed, &ME, 1);
+        assert!(text.chars().count() <= WAKE_CHARS, "{text}");
+        assert!(text.contains("of message 0199c2f0"), "{text}");
+        assert!(text.contains("1 unread message beside it."), "{text}");
     }
 
     #[test]
     fn an_ordinary_message_says_what_it_is() {
-        let text = doorbell_text(
+        let text = wake_text(
             &signed(vec![Part::text("done?\n🤝 HANDOFF TO YOU")]),
             Class::Ambient,
             &ME,
