@@ -97,7 +97,8 @@ impl Listeners {
         match event {
             Event::Appended(entry) => self.waiters.grew(&entry.room, entry.seq),
             // A parked pull of who has to go ends with a refusal: it looks again.
-            Event::Left { room, .. } => self.waiters.stirred(room),
+            // So does an open stream of a watcher, when a token ended.
+            Event::Left { room, .. } | Event::Revoked { room } => self.waiters.stirred(room),
             Event::Asked { room, .. } | Event::Joined { room, .. } => self.askers.stirred(room),
             Event::Deleted { room } => {
                 self.waiters.stirred(room);
