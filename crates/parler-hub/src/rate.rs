@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::net::IpAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use parler_protocol::limits::RATE_WINDOW_MS as WINDOW_MS;
@@ -18,6 +19,7 @@ use crate::defaults;
 #[derive(Debug)]
 pub struct Budget<K> {
     limit: u32,
+    refused: AtomicU64,
     windows: Mutex<HashMap<K, Window>>,
 }
 
@@ -41,6 +43,7 @@ impl<K: Hash + Eq + Clone> Budget<K> {
     pub fn new(limit: u32) -> Self {
         Budget {
             limit,
+            refused: AtomicU64::new(0),
             windows: Mutex::default(),
         }
     }
@@ -57,6 +60,7 @@ impl<K: Hash + Eq + Clone> Budget<K> {
         match windows.get_mut(key) {
             Some(window) if window.holds(now) => {
                 if window.count >= self.limit {
+                    self.refused.fetch_add(1, Ordering::Relaxed);
                     return Err(u64::try_from(window.start + WINDOW_MS - now).unwrap_or(0));
                 }
                 window.count += 1;
@@ -98,10 +102,19 @@ impl<K: Hash + Eq + Clone> Budget<K> {
         let windows = self.windows.lock().unwrap_or_else(PoisonError::into_inner);
         match windows.get(key) {
             Some(w) if self.limit > 0 && w.holds(now) && w.count >= self.limit => {
+                self.refused.fetch_add(1, Ordering::Relaxed);
                 Err(u64::try_from(w.start + WINDOW_MS - now).unwrap_or(0))
             }
             _ => Ok(()),
         }
+    }
+}
+
+impl<K> Budget<K> {
+    /// Events refused since the start.
+    #[must_use]
+    pub fn refused(&self) -> u64 {
+        self.refused.load(Ordering::Relaxed)
     }
 }
 
@@ -126,6 +139,8 @@ pub struct Budgets {
     pub room_sends: Budget<RoomName>,
     /// Wrong invite codes of an agent.
     pub bad_codes: Budget<AgentId>,
+    /// Wrong tokens of an address.
+    pub bad_tokens: Budget<IpAddr>,
     /// HTTP requests of an address (IPv6: of a /64).
     pub http: Budget<IpAddr>,
     /// Upgrades to a socket of an address: whoever loads pages must not lock agents out.
@@ -141,6 +156,7 @@ impl Budgets {
             sends: Budget::new(limits.max_sends_per_min),
             room_sends: Budget::new(limits.max_room_sends_per_min),
             bad_codes: Budget::new(defaults::MAX_BAD_CODES_PER_MIN),
+            bad_tokens: Budget::new(defaults::MAX_BAD_TOKENS_PER_MIN),
             http: Budget::new(limits.max_http_per_min),
             upgrades: Budget::new(limits.max_http_per_min),
         }

@@ -13,9 +13,12 @@ use tokio::sync::watch;
 use crate::authz::Members;
 use crate::bus::Listeners;
 use crate::config::Config;
+use crate::counts::Counts;
 use crate::fanout::{ConnId, Fanout};
+use crate::http::Streams;
 use crate::presence::Heard;
 use crate::rate::Budgets;
+use crate::tally::Tallies;
 use crate::tls::Tls;
 use crate::waiters::Waiters;
 
@@ -31,6 +34,10 @@ pub struct HubState {
     members: Members,
     heard: Heard,
     tls: Option<Tls>,
+    counts: Counts,
+    tallies: Tallies,
+    streams: Streams,
+    metrics_addr: Option<SocketAddr>,
     stopping: watch::Sender<bool>,
     next_conn: AtomicU64,
     live: AtomicUsize,
@@ -64,6 +71,7 @@ impl HubState {
         store: Arc<dyn Store>,
         listeners: Listeners,
         tls: Option<Tls>,
+        metrics_addr: Option<SocketAddr>,
     ) -> Self {
         let url = config.public_url(bound);
         let digest = Sha256::digest(url.as_bytes());
@@ -83,6 +91,10 @@ impl HubState {
             members: Members::default(),
             heard: Heard::default(),
             tls,
+            counts: Counts::default(),
+            tallies: Tallies::default(),
+            streams: Streams::default(),
+            metrics_addr,
             stopping: watch::Sender::new(false),
             next_conn: AtomicU64::new(1),
             live: AtomicUsize::new(0),
@@ -161,6 +173,30 @@ impl HubState {
     #[must_use]
     pub fn tls(&self) -> Option<&Tls> {
         self.tls.as_ref()
+    }
+
+    /// What was done how often.
+    #[must_use]
+    pub fn counts(&self) -> &Counts {
+        &self.counts
+    }
+
+    /// What was said, for whom it is counted.
+    #[must_use]
+    pub fn tallies(&self) -> &Tallies {
+        &self.tallies
+    }
+
+    /// Open event streams.
+    #[must_use]
+    pub fn streams(&self) -> &Streams {
+        &self.streams
+    }
+
+    /// Where the metrics are served, if they are.
+    #[must_use]
+    pub fn metrics_addr(&self) -> Option<SocketAddr> {
+        self.metrics_addr
     }
 
     /// Takes a place among the connections; `None` when the hub is full.

@@ -73,6 +73,14 @@ impl TokenStore for SqliteStore {
         }))
     }
 
+    fn last_seq(&self) -> StoreFuture<'_, Seq> {
+        const LAST: &str = "SELECT coalesce(max(seq), 0) FROM messages";
+        Box::pin(self.readers.run(|conn| {
+            conn.prepare_cached(LAST)?
+                .query_row([], |row| Ok(Seq(row.get(0)?)))
+        }))
+    }
+
     fn parts_after(&self, after: Seq) -> StoreFuture<'_, Vec<(Seq, String)>> {
         Box::pin(self.readers.run(move |conn| parts_after(conn, after)))
     }

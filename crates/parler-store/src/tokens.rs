@@ -160,6 +160,9 @@ pub trait TokenStore: Send + Sync {
     /// All cards, and how many of them are public.
     fn count_cards(&self) -> StoreFuture<'_, (u64, u64)>;
 
+    /// Place of the last message of any room; 0 when there is none.
+    fn last_seq(&self) -> StoreFuture<'_, Seq>;
+
     /// Parts of messages of any room above a place, for counting: a page as [`crate::Store::read`] has
     /// them.
     fn parts_after(&self, after: Seq) -> StoreFuture<'_, Vec<(Seq, String)>>;

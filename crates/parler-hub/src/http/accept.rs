@@ -20,19 +20,24 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 use tower::Service as _;
 
+use super::stall::Patient;
 use crate::defaults;
 use crate::state::HubState;
 
 /// Serves a router on a listener, for ever. Dropping it stops accepting; sockets that became
-/// WebSockets live on with their own tasks.
-pub async fn serve(state: Arc<HubState>, listener: TcpListener, router: Router) -> Infallible {
+/// WebSockets live on with their own tasks. `certified` has the certificate, where TLS is spoken.
+pub async fn serve(
+    certified: Option<Arc<HubState>>,
+    listener: TcpListener,
+    router: Router,
+) -> Infallible {
     let sockets = Arc::new(Semaphore::new(defaults::MAX_HTTP_SOCKETS));
     loop {
         // Who cannot be served now waits in the system's queue. The semaphore is never closed.
         let place = Arc::clone(&sockets).acquire_owned().await;
         match (place, listener.accept().await) {
             (Ok(place), Ok((tcp, peer))) => {
-                tokio::spawn(greet(Arc::clone(&state), tcp, peer, router.clone(), place));
+                tokio::spawn(greet(certified.clone(), tcp, peer, router.clone(), place));
             }
             (_, Err(error)) => {
                 tracing::warn!(%error, "cannot accept a connection");
@@ -44,7 +49,7 @@ pub async fn serve(state: Arc<HubState>, listener: TcpListener, router: Router) 
 }
 
 async fn greet(
-    state: Arc<HubState>,
+    certified: Option<Arc<HubState>>,
     tcp: TcpStream,
     peer: SocketAddr,
     router: Router,
@@ -54,7 +59,8 @@ async fn greet(
     let _ = tcp.set_nodelay(true);
     let keepalive = socket2::TcpKeepalive::new().with_time(defaults::TCP_KEEPALIVE);
     let _ = socket2::SockRef::from(&tcp).set_tcp_keepalive(&keepalive);
-    match state.tls() {
+    let tcp = Patient::new(tcp);
+    match certified.as_deref().and_then(HubState::tls) {
         None => speak(TokioIo::new(tcp), peer, router).await,
         Some(tls) => {
             let handshake = tls.acceptor().accept(tcp);

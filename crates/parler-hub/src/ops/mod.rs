@@ -1,16 +1,17 @@
 //! One op each: request in, reply or refusal out. This file only lists them.
 
-mod discover;
-mod invite;
+pub(crate) mod discover;
+pub(crate) mod invite;
 mod ledger;
-mod members;
+pub(crate) mod members;
 mod memory;
 mod presence;
 mod pull;
-mod rooms;
+pub(crate) mod rooms;
 mod send;
 mod services;
 mod subscribe;
+mod tokens;
 
 use std::future::Future;
 use std::pin::Pin;
@@ -61,6 +62,12 @@ pub fn start(caller: Caller, request: Request) -> Started {
         return Started::Other(Box::pin(std::future::ready(refused.into())));
     }
     caller.state.heard().note(&caller.agent.id, now);
+    caller.state.counts().op(match &request {
+        Request::Send(_) => "send",
+        Request::Pull(_) => "pull",
+        Request::Other(frame) => frame.tag(),
+        Request::Hello(_) | Request::Refused(_) => "",
+    });
     match request {
         Request::Send(send) => Started::Send(Box::pin(send::queue(caller, send))),
         Request::Pull(pull) => Started::Other(Box::pin(pull::pull(caller, pull))),
@@ -96,27 +103,17 @@ async fn other(caller: Caller, frame: ClientFrame) -> Reply {
         ClientFrame::Lookup(op) => discover::lookup(caller, op).await.into(),
         ClientFrame::Remember(op) => memory::remember(caller, op).await.into(),
         ClientFrame::Recall(op) => memory::recall(caller, op).await.into(),
+        ClientFrame::MintDirectoryToken(op) => tokens::directory(caller, op).await.into(),
+        ClientFrame::MintWatch(op) => tokens::watch(caller, op).await.into(),
+        ClientFrame::MintAdmin(op) => tokens::admin(caller, op).await.into(),
+        ClientFrame::RevokeToken(op) => tokens::revoke(caller, op).await.into(),
         ClientFrame::Unsubscribe => subscribe::unsubscribe(&caller).into(),
-        later => OpError::unsupported(op_name(&later)).into(),
+        later => OpError::unsupported(later.tag()).into(),
     }
 }
 
 fn already_in() -> OpError {
     OpError::new(ErrorCode::Protocol, "connection is already authenticated")
-}
-
-/// The tag of a frame, for the answer that we do not do it.
-fn op_name(frame: &ClientFrame) -> &'static str {
-    let json = serde_json::to_value(frame).unwrap_or_default();
-    let op = json
-        .get("op")
-        .and_then(|op| op.as_str())
-        .unwrap_or_default();
-    parler_protocol::CLIENT_OPS
-        .iter()
-        .find(|known| **known == op)
-        .copied()
-        .unwrap_or("that op")
 }
 
 /// Refuses a field over its cap.

@@ -23,10 +23,10 @@ mod random;
 mod rooms;
 mod services;
 mod story;
+mod tokens;
 mod turn_story;
 mod turns;
 mod turns_random;
-mod tokens;
 mod unread;
 mod upkeep;
 

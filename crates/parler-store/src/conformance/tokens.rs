@@ -265,11 +265,13 @@ pub(super) async fn cards_and_parts_are_counted_over_all_rooms(s: &mut Story) {
     assert_eq!(s.store.count_cards().await.unwrap(), (2, 1));
     s.open("r", &a).await;
     s.open("other", &a).await;
+    assert_eq!(s.store.last_seq().await.unwrap(), Seq(0));
     let first = s.say("r", &a).await.seq;
     let second = s.append(s.draft("other", &a)).await;
     let parts = s.store.parts_after(Seq(first.0 - 1)).await.unwrap();
     let seqs: Vec<_> = parts.iter().map(|p| p.0).collect();
     assert_eq!(seqs, [first, second.seq]);
+    assert_eq!(s.store.last_seq().await.unwrap(), second.seq);
     assert!(second.json.contains(&parts[1].1));
     assert!(s.store.parts_after(second.seq).await.unwrap().is_empty());
 }
