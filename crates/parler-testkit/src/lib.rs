@@ -4,10 +4,12 @@
 //! temporary folder, and stops when it is dropped.
 
 mod cert;
+mod http;
 mod hub;
 mod raw;
 
 pub use cert::TestCert;
+pub use http::{Answer, Event, EventStream, get, http};
 pub use hub::TestHub;
 pub use raw::{RawSocket, Seen, texts};
 
