@@ -64,6 +64,7 @@ mod slots;
 pub mod terminal;
 #[cfg(test)]
 mod testing;
+mod tokens;
 mod transport;
 mod turns;
 pub mod wake;

@@ -170,6 +170,7 @@ impl Budgets {
         self.sends.forget_idle(now);
         self.room_sends.forget_idle(now);
         self.bad_codes.forget_idle(now);
+        self.bad_tokens.forget_idle(now);
         self.http.forget_idle(now);
         self.upgrades.forget_idle(now);
     }

@@ -186,7 +186,7 @@ pub(crate) fn roster(
     Ok(Some(rows))
 }
 
-/// A member and its presence, out of the first eight columns.
+/// A member and its presence, out of the first nine columns.
 pub(crate) fn member_row(row: &Row<'_>) -> rusqlite::Result<MemberRow> {
     let presence = match row.get::<_, Option<String>>(4)? {
         None => None,

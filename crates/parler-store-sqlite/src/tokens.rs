@@ -62,6 +62,18 @@ impl TokenStore for SqliteStore {
         }))
     }
 
+    fn sweep_tokens(&self, now: i64, limit: u32) -> StoreFuture<'_, u32> {
+        const DELETE: &str = "DELETE FROM tokens WHERE token_hash IN (
+            SELECT token_hash FROM tokens WHERE expires_at < ?1 ORDER BY expires_at LIMIT ?2)";
+        Box::pin(self.writer.run(0, move |tx| {
+            let gone = tx
+                .conn
+                .prepare_cached(DELETE)?
+                .execute(params![now, limit])?;
+            Ok(u32::try_from(gone).unwrap_or(u32::MAX))
+        }))
+    }
+
     fn count_cards(&self) -> StoreFuture<'_, (u64, u64)> {
         const COUNT: &str = "SELECT count(*), count(*) FILTER (WHERE visibility = 'public')
             FROM cards";
@@ -239,9 +251,10 @@ fn room(conn: &Connection, token: &CodeHash, now: i64) -> rusqlite::Result<Optio
     const ROOM: &str = "SELECT kind, created_at, head_seq, pruned_ord, head_ord
         FROM rooms WHERE id = ?1";
     const MEMBERS: &str = "SELECT a.agent, a.name, a.role, a.last_hello,
-            p.status, p.activity, p.attention, p.at, m.cursor_ord
+            p.status, p.activity, p.attention, p.at, w.role, m.cursor_ord
         FROM members m
         JOIN agents a ON a.id = m.agent_id
+        LEFT JOIN workers w ON w.room_id = m.room_id AND w.agent_id = m.agent_id
         LEFT JOIN presence p ON p.agent_id = a.id
         WHERE m.room_id = ?1
         ORDER BY a.name, a.agent";
@@ -262,7 +275,7 @@ fn room(conn: &Connection, token: &CodeHash, now: i64) -> rusqlite::Result<Optio
         })?;
     let pruned = watched.pruned;
     let member = |row: &Row<'_>| {
-        let unread = head_ord - row.get::<_, i64>(8)?.max(pruned);
+        let unread = head_ord - row.get::<_, i64>(9)?.max(pruned);
         Ok(WatchedMember {
             member: rooms::member_row(row)?,
             unread: rooms::count(unread),

@@ -157,6 +157,9 @@ pub trait TokenStore: Send + Sync {
     /// Cards of the members of a token's room, private ones included; `None` as above.
     fn watched_cards(&self, token: CodeHash, now: i64) -> StoreFuture<'_, Option<Vec<CardRow>>>;
 
+    /// Deletes tokens that ended before `now`, at most `limit`; how many.
+    fn sweep_tokens(&self, now: i64, limit: u32) -> StoreFuture<'_, u32>;
+
     /// All cards, and how many of them are public.
     fn count_cards(&self) -> StoreFuture<'_, (u64, u64)>;
 

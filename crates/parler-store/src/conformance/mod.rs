@@ -172,6 +172,7 @@ cases! { ($)
         a_watcher_reads_what_is_there_and_moves_no_cursor
         a_watcher_sees_members_and_their_cards
         cards_and_parts_are_counted_over_all_rooms
+        tokens_that_ended_are_swept
         tokens_survive_a_restart;
     invites:
         a_stranger_cannot_invite_into_a_room_that_exists

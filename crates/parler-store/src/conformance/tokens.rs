@@ -276,6 +276,18 @@ pub(super) async fn cards_and_parts_are_counted_over_all_rooms(s: &mut Story) {
     assert!(s.store.parts_after(second.seq).await.unwrap().is_empty());
 }
 
+pub(super) async fn tokens_that_ended_are_swept(s: &mut Story) {
+    let a = agent(0);
+    for _ in 0..3 {
+        mint(s, &a, TokenKind::Directory).await;
+    }
+    let sweep = async |now, limit| s.store.sweep_tokens(now, limit).await.unwrap();
+    assert_eq!(sweep(T0 + LIFE, 10).await, 0, "still good");
+    assert_eq!(sweep(T0 + LIFE + 1, 2).await, 2);
+    assert_eq!(sweep(T0 + LIFE + 1, 2).await, 1);
+    assert_eq!(sweep(T0 + LIFE + 1, 2).await, 0);
+}
+
 pub(super) async fn tokens_survive_a_restart(s: &mut Story) {
     let a = agent(0);
     s.open("r", &a).await;

@@ -23,4 +23,5 @@ pub mod roster;
 pub mod send;
 pub mod session;
 pub mod target;
+pub mod token;
 pub mod whoami;
