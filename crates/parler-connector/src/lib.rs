@@ -69,6 +69,7 @@ pub mod terminal;
 #[cfg(test)]
 mod testing;
 pub mod tls;
+mod tokens;
 mod transport;
 mod turns;
 pub mod wake;

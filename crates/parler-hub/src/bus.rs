@@ -102,10 +102,12 @@ impl Listeners {
         match event {
             Event::Appended(entry) => self.waiters.grew(&entry.room, entry.seq),
             // A parked pull of who has to go ends with a refusal: it looks again.
+            // So does an open stream of a watcher, when a token ended.
             Event::Left { room, .. } => {
                 self.waiters.stirred(room);
                 self.turns.stirred(room);
             }
+            Event::Revoked { room } => self.waiters.stirred(room),
             Event::Turn(change) => self.turns.stirred(&RoomName::new(&change.row.turn.room)),
             Event::Asked { room, .. } | Event::Joined { room, .. } => self.askers.stirred(room),
             Event::Deleted { room } => {

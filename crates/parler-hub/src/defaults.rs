@@ -67,6 +67,30 @@ pub const TLS_TIMEOUT: Duration = Duration::from_secs(5);
 /// Pause after the system refused to accept: it has no descriptors left.
 pub const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
+/// How long the store may take to answer a deep health check.
+pub const HEALTH_TIMEOUT: Duration = Duration::from_secs(2);
+/// Open event streams of one hub. They take places of [`MAX_HTTP_SOCKETS`]: most of those must
+/// stay free.
+pub const MAX_STREAMS: usize = 128;
+/// Open event streams of one token: a person with a few windows.
+pub const MAX_STREAMS_PER_TOKEN: usize = 8;
+/// Messages of one piece of an event stream: what one slow reader can make us hold.
+pub const STREAM_PAGE: u32 = 50;
+/// Silence after which an event stream says that it lives: below what common proxies bear.
+pub const STREAM_HEARTBEAT: Duration = Duration::from_secs(15);
+/// How often an event stream looks whether somebody came, went or changed its status.
+pub const STREAM_PRESENCE: Duration = Duration::from_secs(5);
+/// Longest timer that is set for something far away.
+pub const FAR: Duration = Duration::from_secs(86_400);
+/// Body of an admin request: an id and a few words.
+pub const MAX_ADMIN_BODY_BYTES: usize = 16 * 1024;
+/// Watched rooms whose counts are kept, so that a watcher's next look only counts what is new.
+pub const MAX_TALLIES: usize = 64;
+/// Authors of one room that are counted apart: anybody can take any number of names.
+pub const MAX_TALLY_AUTHORS: usize = 256;
+/// Pages that one look at the counts reads at most; the next look goes on.
+pub const MAX_TALLY_PAGES: usize = 8;
+
 /// Batches of commits between the store and the fan-out.
 pub const BUS_DEPTH: usize = 1024;
 /// Changes of turns waiting to be announced; what does not fit is dropped, the ledger has it.
@@ -95,6 +119,10 @@ pub const GUESS_MEMORY_MS: i64 = 3_600_000;
 /// A refusal for a spent budget comes after this pause: whoever goes on without heed is read no
 /// faster than that, and costs the others nothing. Who keeps the limits never notices.
 pub const REFUSAL_PAUSE: Duration = Duration::from_millis(20);
+/// Wrong tokens of one address in a minute; further ones are answered 429. A right one is taken
+/// at any time: who shares an address with a guesser must not be locked out, and 160 bits are out
+/// of reach at any rate.
+pub const MAX_BAD_TOKENS_PER_MIN: u32 = 60;
 /// How often the presence times of busy agents are written: far below the time after which a
 /// presence reads as offline.
 pub const PRESENCE_FLUSH: Duration = Duration::from_secs(15);

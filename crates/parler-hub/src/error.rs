@@ -159,6 +159,18 @@ impl OpError {
         )
     }
 
+    /// The code, for who decides by it.
+    #[must_use]
+    pub fn code(&self) -> Option<&ErrorCode> {
+        self.code.as_ref()
+    }
+
+    /// The words.
+    #[must_use]
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+
     /// The frame to send.
     #[must_use]
     pub fn into_frame(self) -> ServerFrame {

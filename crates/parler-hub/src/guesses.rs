@@ -6,6 +6,7 @@
 
 use std::collections::HashMap;
 use std::hash::Hash;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use parler_protocol::limits::RATE_WINDOW_MS as WINDOW_MS;
@@ -18,6 +19,7 @@ pub struct Guesses<K> {
     /// Wrong guesses in a minute before the first delay.
     free: u32,
     seen: Mutex<HashMap<K, Guess>>,
+    refused: AtomicU64,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -50,6 +52,7 @@ impl<K: Hash + Eq + Clone> Guesses<K> {
         Guesses {
             free,
             seen: Mutex::default(),
+            refused: AtomicU64::new(0),
         }
     }
 
@@ -60,9 +63,18 @@ impl<K: Hash + Eq + Clone> Guesses<K> {
     pub fn check(&self, key: &K, now: i64) -> Result<(), u64> {
         let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         match seen.get(key).and_then(|guess| guess.waits(now)) {
-            Some(left) => Err(left),
+            Some(left) => {
+                self.refused.fetch_add(1, Ordering::Relaxed);
+                Err(left)
+            }
             None => Ok(()),
         }
+    }
+
+    /// Guesses that were not looked at since the start.
+    #[must_use]
+    pub fn refused(&self) -> u64 {
+        self.refused.load(Ordering::Relaxed)
     }
 
     /// A guess was wrong.

@@ -17,6 +17,8 @@ use crate::{defaults, now_ms};
 pub struct Swept {
     /// Invites that ended.
     pub invites: u64,
+    /// Tokens that ended.
+    pub tokens: u64,
     /// Messages.
     pub messages: u64,
     /// Facts without a key.
@@ -51,6 +53,7 @@ pub async fn sweep(state: &HubState, now: i64) -> Result<Swept, StoreError> {
     state.budgets().forget_idle(now);
     Ok(Swept {
         invites: invites(state, now).await?,
+        tokens: tokens(state, now).await?,
         messages: messages(state, now).await?,
         facts: facts(state).await?,
     })
@@ -69,6 +72,20 @@ async fn invites(state: &HubState, now: i64) -> Result<u64, StoreError> {
         let step = state
             .store()
             .sweep_invites(now, asked_before, defaults::SWEEP_ROWS)
+            .await?;
+        gone += u64::from(step);
+        if step < defaults::SWEEP_ROWS || !breathe(state).await {
+            return Ok(gone);
+        }
+    }
+}
+
+async fn tokens(state: &HubState, now: i64) -> Result<u64, StoreError> {
+    let mut gone = 0;
+    loop {
+        let step = state
+            .store()
+            .sweep_tokens(now, defaults::SWEEP_ROWS)
             .await?;
         gone += u64::from(step);
         if step < defaults::SWEEP_ROWS || !breathe(state).await {

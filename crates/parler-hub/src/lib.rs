@@ -11,6 +11,7 @@ pub mod authz;
 pub mod bus;
 pub mod config;
 pub mod conn;
+pub mod counts;
 pub mod defaults;
 pub mod error;
 pub mod fanout;
@@ -27,6 +28,7 @@ pub mod rate;
 mod run;
 pub mod stall;
 pub mod state;
+pub mod tally;
 pub mod tls;
 pub mod turns;
 pub mod waiters;
@@ -80,6 +82,7 @@ pub fn now_ms() -> i64 {
 pub struct Hub {
     state: Arc<HubState>,
     listener: TcpListener,
+    metrics: Option<TcpListener>,
     store: Arc<SqliteStore>,
     bus: JoinHandle<()>,
 }
@@ -96,6 +99,9 @@ impl Hub {
         })?;
         config.check(&addr.to_string())?;
         let tls = config.tls.clone().map(tls::Tls::load).transpose()?;
+        let metrics = config.metrics_addr.as_deref().map(listen::named);
+        let metrics = metrics.transpose()?;
+        let metrics_addr = metrics.as_ref().and_then(|m| m.local_addr().ok());
         let (sender, receiver) = bus::bus();
         let note = serde_json::json!({
             "pid": std::process::id(), "addr": addr.to_string(), "started": now_ms(),
@@ -110,10 +116,11 @@ impl Hub {
         let listeners = bus::Listeners::default();
         let bus = tokio::spawn(receiver.run(listeners.clone()));
         let dyn_store: Arc<dyn Store> = Arc::clone(&store) as Arc<dyn Store>;
-        let state = HubState::new(config, addr, key, dyn_store, listeners, tls);
+        let state = HubState::new(config, addr, key, dyn_store, listeners, tls, metrics_addr);
         Ok(Hub {
             state: Arc::new(state),
             listener,
+            metrics,
             store,
             bus,
         })
@@ -142,13 +149,17 @@ impl Hub {
         let Hub {
             state,
             listener,
+            metrics,
             store,
             bus,
         } = self;
         // What ran out while the hub was away is so before anybody asks.
         turns::settle(&state).await;
+        state.tallies().begin(&*store).await?;
+        let measured = serve_metrics(metrics, &state, &store);
         let router = http::router(Arc::clone(&state));
-        let serving = http::accept::serve(Arc::clone(&state), listener, router);
+        let proxied = state.config().trust_proxy_headers;
+        let serving = http::accept::serve(Some(Arc::clone(&state)), listener, router, proxied);
         let presence = flush_presence(Arc::clone(&state));
         let janitor = janitor::run(Arc::clone(&state));
         let alarm = turns::alarm(Arc::clone(&state));
@@ -167,12 +178,28 @@ impl Hub {
                 Ok(result?)
             }
             never = serving => match never {},
+            never = measured => match never {},
             () = presence => unreachable!("the flush loop runs for ever"),
             () = janitor => unreachable!("the janitor runs for ever"),
             () = alarm => unreachable!("the alarm is set for ever"),
             () = announcer => unreachable!("turns are announced for ever"),
         }
     }
+}
+
+async fn serve_metrics(
+    listener: Option<TcpListener>,
+    hub: &Arc<HubState>,
+    store: &Arc<SqliteStore>,
+) -> std::convert::Infallible {
+    let Some(listener) = listener else {
+        return std::future::pending().await;
+    };
+    let measured = http::metrics::Measured {
+        hub: Arc::clone(hub),
+        store: Arc::clone(store),
+    };
+    http::accept::serve(None, listener, http::metrics::router(measured), false).await
 }
 
 async fn stop(state: &Arc<HubState>) {

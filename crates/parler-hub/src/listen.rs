@@ -6,7 +6,7 @@ use std::net::{SocketAddr, ToSocketAddrs as _};
 use socket2::{Domain, Protocol, Socket, Type};
 use tokio::net::TcpListener;
 
-use crate::defaults;
+use crate::{HubError, defaults};
 
 /// Binds and listens with a deep queue. Must be called inside a tokio runtime.
 ///
@@ -22,6 +22,18 @@ pub fn bind(addr: SocketAddr) -> io::Result<TcpListener> {
     socket.bind(&addr.into())?;
     socket.listen(defaults::LISTEN_BACKLOG)?;
     TcpListener::from_std(socket.into())
+}
+
+/// Resolves and binds an address as a person wrote it.
+///
+/// # Errors
+/// [`HubError::Listen`], which names it.
+pub fn named(addr: &str) -> Result<TcpListener, HubError> {
+    let failed = |source| HubError::Listen {
+        addr: addr.to_owned(),
+        source,
+    };
+    bind(resolve(addr).map_err(failed)?).map_err(failed)
 }
 
 /// Resolves `host:port`, first address first.

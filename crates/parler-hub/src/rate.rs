@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::net::IpAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use parler_protocol::limits::RATE_WINDOW_MS as WINDOW_MS;
@@ -19,6 +20,7 @@ use crate::guesses::Guesses;
 #[derive(Debug)]
 pub struct Budget<K> {
     limit: u32,
+    refused: AtomicU64,
     windows: Mutex<HashMap<K, Window>>,
 }
 
@@ -42,6 +44,7 @@ impl<K: Hash + Eq + Clone> Budget<K> {
     pub fn new(limit: u32) -> Self {
         Budget {
             limit,
+            refused: AtomicU64::new(0),
             windows: Mutex::default(),
         }
     }
@@ -58,6 +61,7 @@ impl<K: Hash + Eq + Clone> Budget<K> {
         match windows.get_mut(key) {
             Some(window) if window.holds(now) => {
                 if window.count >= self.limit {
+                    self.refused.fetch_add(1, Ordering::Relaxed);
                     return Err(u64::try_from(window.start + WINDOW_MS - now).unwrap_or(0));
                 }
                 window.count += 1;
@@ -90,6 +94,29 @@ impl<K: Hash + Eq + Clone> Budget<K> {
         windows.retain(|_, w| w.holds(now));
         windows.shrink_to_fit();
     }
+
+    /// Whether the budget is spent, without spending.
+    ///
+    /// # Errors
+    /// As [`Budget::spend`].
+    pub fn check(&self, key: &K, now: i64) -> Result<(), u64> {
+        let windows = self.windows.lock().unwrap_or_else(PoisonError::into_inner);
+        match windows.get(key) {
+            Some(w) if self.limit > 0 && w.holds(now) && w.count >= self.limit => {
+                self.refused.fetch_add(1, Ordering::Relaxed);
+                Err(u64::try_from(w.start + WINDOW_MS - now).unwrap_or(0))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl<K> Budget<K> {
+    /// Events refused since the start.
+    #[must_use]
+    pub fn refused(&self) -> u64 {
+        self.refused.load(Ordering::Relaxed)
+    }
 }
 
 /// Drops the windows that are over; if that is not enough, the older half.
@@ -115,6 +142,8 @@ pub struct Budgets {
     pub bad_codes: Guesses<AgentId>,
     /// Wrong invite codes and join secrets of an address (IPv6: of a /64).
     pub bad_guesses: Guesses<IpAddr>,
+    /// Wrong tokens of an address.
+    pub bad_tokens: Budget<IpAddr>,
     /// HTTP requests of an address (IPv6: of a /64).
     pub http: Budget<IpAddr>,
     /// Upgrades to a socket of an address: whoever loads pages must not lock agents out.
@@ -131,6 +160,7 @@ impl Budgets {
             room_sends: Budget::new(limits.max_room_sends_per_min),
             bad_codes: Guesses::new(defaults::MAX_BAD_CODES_PER_MIN),
             bad_guesses: Guesses::new(defaults::MAX_BAD_GUESSES_PER_MIN),
+            bad_tokens: Budget::new(defaults::MAX_BAD_TOKENS_PER_MIN),
             http: Budget::new(limits.max_http_per_min),
             upgrades: Budget::new(limits.max_http_per_min),
         }
@@ -164,6 +194,7 @@ impl Budgets {
         self.room_sends.forget_idle(now);
         self.bad_codes.forget_idle(now);
         self.bad_guesses.forget_idle(now);
+        self.bad_tokens.forget_idle(now);
         self.http.forget_idle(now);
         self.upgrades.forget_idle(now);
     }

@@ -5,7 +5,6 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use parler_protocol::links;
-use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
 use crate::config::LocalHub;
@@ -74,7 +73,7 @@ async fn run(args: HubArgs) -> Result<(), HubError> {
     } else {
         let config = args.config()?;
         config.check(&args.addr)?;
-        (None, config, bind(&args.addr)?)
+        (None, config, listen::named(&args.addr)?)
     };
     let hub = Hub::open(config, listener)?;
     announce(&hub);
@@ -90,14 +89,6 @@ fn default_base() -> Option<std::path::PathBuf> {
     std::env::home_dir()
         .filter(|home| !home.as_os_str().is_empty())
         .map(|h| h.join(".parler"))
-}
-
-fn bind(addr: &str) -> Result<TcpListener, HubError> {
-    let failed = |source| HubError::Listen {
-        addr: addr.to_owned(),
-        source,
-    };
-    listen::bind(listen::resolve(addr).map_err(failed)?).map_err(failed)
 }
 
 fn announce(hub: &Hub) {
@@ -116,6 +107,7 @@ fn announce(hub: &Hub) {
         tls = config.tls.is_some(),
         hub = state.key().id().as_str(),
         door,
+        metrics = state.metrics_addr().map(|a| a.to_string()).as_deref().unwrap_or("off"),
         "hub is up"
     );
 }

@@ -14,10 +14,13 @@ use crate::addresses::{Addresses, Place, share};
 use crate::authz::Members;
 use crate::bus::Listeners;
 use crate::config::Config;
+use crate::counts::Counts;
 use crate::fanout::{ConnId, Fanout};
+use crate::http::Streams;
 use crate::live::Live;
 use crate::presence::Heard;
 use crate::rate::Budgets;
+use crate::tally::Tallies;
 use crate::tls::Tls;
 use crate::turns::TurnNews;
 use crate::waiters::Waiters;
@@ -35,6 +38,10 @@ pub struct HubState {
     heard: Heard,
     live_agents: Arc<Live>,
     tls: Option<Tls>,
+    counts: Counts,
+    tallies: Tallies,
+    streams: Streams,
+    metrics_addr: Option<SocketAddr>,
     stopping: watch::Sender<bool>,
     next_conn: AtomicU64,
     live: AtomicUsize,
@@ -81,6 +88,7 @@ impl HubState {
         store: Arc<dyn Store>,
         listeners: Listeners,
         tls: Option<Tls>,
+        metrics_addr: Option<SocketAddr>,
     ) -> Self {
         let url = config.public_url(bound);
         let digest = Sha256::digest(url.as_bytes());
@@ -101,6 +109,10 @@ impl HubState {
             heard: Heard::default(),
             live_agents: Arc::default(),
             tls,
+            counts: Counts::default(),
+            tallies: Tallies::default(),
+            streams: Streams::default(),
+            metrics_addr,
             stopping: watch::Sender::new(false),
             next_conn: AtomicU64::new(1),
             live: AtomicUsize::new(0),
@@ -192,6 +204,30 @@ impl HubState {
     #[must_use]
     pub fn tls(&self) -> Option<&Tls> {
         self.tls.as_ref()
+    }
+
+    /// What was done how often.
+    #[must_use]
+    pub fn counts(&self) -> &Counts {
+        &self.counts
+    }
+
+    /// What was said, for whom it is counted.
+    #[must_use]
+    pub fn tallies(&self) -> &Tallies {
+        &self.tallies
+    }
+
+    /// Open event streams.
+    #[must_use]
+    pub fn streams(&self) -> &Streams {
+        &self.streams
+    }
+
+    /// Where the metrics are served, if they are.
+    #[must_use]
+    pub fn metrics_addr(&self) -> Option<SocketAddr> {
+        self.metrics_addr
     }
 
     /// Takes a place among the connections.

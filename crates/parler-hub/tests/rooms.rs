@@ -236,10 +236,7 @@ async fn ops_of_the_contract_that_are_not_here_yet_say_so() {
     let hub = TestHub::start().await;
     let mut a = agent(&hub, 1, "a").await;
     a.open_channel("r").await;
-    for frame in [
-        json!({"op": "mint_watch", "room": "r"}),
-        json!({"op": "get_blob", "id": "x"}),
-    ] {
+    for frame in [json!({"op": "get_blob", "id": "x"})] {
         let reply = a.ask(frame.clone()).await;
         assert_eq!(reply["code"], "unsupported", "{frame}");
         assert!(

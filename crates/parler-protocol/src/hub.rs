@@ -509,6 +509,14 @@ macro_rules! frames {
 
         /// The tags of all frames of that direction, in the order of the contract.
         pub const $list: &[&str] = &[$($text),+];
+
+        impl $name {
+            /// The frame's tag.
+            #[must_use]
+            pub const fn tag(&self) -> &'static str {
+                match self { $( Self::$variant { .. } => $text ),+ }
+            }
+        }
     };
 }
 

@@ -52,6 +52,11 @@ pub const DEFAULT_QUEUE_LIMIT: u32 = 50;
 pub const MAX_QUEUE_LIMIT: u32 = 200;
 /// Dispatch parts of one message: each is a row to look work up by.
 pub const MAX_DISPATCH_ROLES: usize = 64;
+/// Life of a directory token at most: thirty days. It shows private cards to whoever has it, and
+/// any agent may mint one.
+pub const MAX_DIRECTORY_TOKEN_TTL_SECS: u64 = 2_592_000;
+/// Life of an admin token at most: one day. It acts for a room's owner.
+pub const MAX_ADMIN_TOKEN_TTL_SECS: u64 = 86_400;
 /// Lease of a claim when `leaseSecs` is absent.
 pub const DEFAULT_LEASE_SECS: u64 = 300;
 /// Shortest and longest lease of service work, in seconds.

@@ -4,6 +4,8 @@
 pub const CODE_ALPHABET: &[u8] = b"ABCDEFGHJKLMNPQRSTUVWXYZ23456789";
 /// Length of an invite code: 40 bits.
 pub const CODE_LEN: usize = 8;
+/// Length of a token for HTTP: 160 bits of the same alphabet.
+pub const TOKEN_LEN: usize = 32;
 /// Alphabet of generated join secrets.
 pub const SECRET_ALPHABET: &[u8] = b"ABCDEFGHJKLMNPQRSTUVWXYZabcdefghjkmnpqrstuvwxyz23456789";
 /// Length of a generated join secret.
@@ -121,6 +123,39 @@ pub fn is_encrypted(hub: &str) -> bool {
     take_apart(hub).0
 }
 
+/// The web address that any spelling of a hub's address means, without a trailing slash: `wss` and
+/// `https` stay encrypted; an address that means "every interface" is written as `localhost`.
+#[must_use]
+pub fn http_url(hub: &str) -> String {
+    let dial = dial_url(hub);
+    let rest = dial.trim_end_matches("/ws");
+    let (scheme, rest) = match rest.strip_prefix("wss://") {
+        Some(rest) => ("https", rest),
+        None => ("http", rest.strip_prefix("ws://").unwrap_or(rest)),
+    };
+    let named = ["0.0.0.0", "[::]"].iter().find_map(|any| {
+        let behind = rest.strip_prefix(any)?;
+        (behind.is_empty() || behind.starts_with([':', '/'])).then_some(behind)
+    });
+    match named {
+        Some(behind) => format!("{scheme}://localhost{behind}"),
+        None => format!("{scheme}://{rest}"),
+    }
+}
+
+/// The link by which a person watches a room in a browser. The token stands behind the `#`: a
+/// browser sends that part to nobody, so that it is in no log and no referrer.
+#[must_use]
+pub fn watch_link(hub: &str, token: &str) -> String {
+    format!("{}/#watch={token}", http_url(hub))
+}
+
+/// The same for what a room's owner decides.
+#[must_use]
+pub fn admin_link(hub: &str, token: &str) -> String {
+    format!("{}/#admin={token}", http_url(hub))
+}
+
 /// Whether two spellings mean the same hub: scheme, trailing slash and case do not matter.
 #[must_use]
 pub fn same_hub(a: &str, b: &str) -> bool {
@@ -217,6 +252,26 @@ mod tests {
         assert!(!same_hub("ws://h:7070", "ws://h:7071"));
         assert!(same_hub("wss://h", "https://H/") && !same_hub("ftp://h", "h"));
         assert!(is_encrypted("https://h") && !is_encrypted("h") && !is_encrypted("parler://h"));
+    }
+
+    #[test]
+    fn every_spelling_has_a_web_address() {
+        for (given, want) in [
+            ("parler://127.0.0.1:7070", "http://127.0.0.1:7070"),
+            ("wss://hub.example/", "https://hub.example"),
+            ("https://hub.example/x/ws", "https://hub.example/x"),
+            ("0.0.0.0:7070", "http://localhost:7070"),
+            ("parler://[::]:7070", "http://localhost:7070"),
+            ("parler://[::1]:7070", "http://[::1]:7070"),
+            ("0.0.0.0.example", "http://0.0.0.0.example"),
+        ] {
+            assert_eq!(http_url(given), want);
+        }
+        assert_eq!(
+            watch_link("wss://h", "ABC"),
+            "https://h/#watch=ABC",
+            "never in the query"
+        );
     }
 
     #[test]

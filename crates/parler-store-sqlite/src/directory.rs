@@ -2,7 +2,7 @@
 
 use parler_protocol::{AgentId, Visibility};
 use parler_store::{CardFilter, CardRow, MAX_CARDS, NewCard, PAGE_BYTES, PresenceRow};
-use rusqlite::{Connection, OptionalExtension, Row, params};
+use rusqlite::{Connection, OptionalExtension, Row, Rows, params};
 
 use crate::agents;
 use crate::error::Failure;
@@ -61,6 +61,22 @@ pub(crate) fn discover(conn: &Connection, filter: &CardFilter) -> rusqlite::Resu
         filter.skill,
         limit
     ])?;
+    page(&mut rows)
+}
+
+/// Cards of a room's members, by name then id, as many as a page takes.
+pub(crate) fn of_members(conn: &Connection, room: i64) -> rusqlite::Result<Vec<CardRow>> {
+    let find = format!(
+        "SELECT {COLUMNS} JOIN members m ON m.agent_id = a.id
+        WHERE m.room_id = ?1 ORDER BY a.name, a.agent"
+    );
+    let mut statement = conn.prepare_cached(&find)?;
+    let mut rows = statement.query([room])?;
+    page(&mut rows)
+}
+
+/// The cards of a query, as many as a page takes.
+fn page(rows: &mut Rows<'_>) -> rusqlite::Result<Vec<CardRow>> {
     let (mut cards, mut bytes) = (Vec::new(), 0);
     while let Some(row) = rows.next()? {
         let card = card_row(row)?;

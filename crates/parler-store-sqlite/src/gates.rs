@@ -11,7 +11,7 @@ use crate::error::Failure;
 use crate::memory;
 use crate::mirror::Room;
 use crate::writer::Tx;
-use crate::{rooms, services, turns};
+use crate::{rooms, services, tokens, turns};
 
 /// The room and the caller's row, if the caller owns it.
 fn owned(
@@ -181,6 +181,7 @@ pub(crate) fn transfer(
         ..room
     };
     rooms::update(tx, name, after)?;
+    tokens::end_admin(tx, room)?;
     Ok(MemberOutcome::Done)
 }
 
@@ -266,6 +267,7 @@ fn drop_member(
             .execute([room.id, agent.1])?;
     }
     services::left(tx.conn, room.id, agent.1)?;
+    tokens::end_of_member(tx, room, agent.1)?;
     tx.mirror.forget_member(room.id, agent.1);
     tx.conn
         .prepare_cached(MEMBER)?
@@ -282,12 +284,13 @@ fn drop_member(
 fn erase(tx: &mut Tx<'_>, name: &RoomName, room: Room) -> rusqlite::Result<()> {
     const FLOOR: &str = "UPDATE meta SET value = max(value,
             (SELECT coalesce(max(seq), 0) FROM messages)) WHERE key = 'seq_floor'";
-    const TABLES: [&str; 7] = [
+    const TABLES: [&str; 8] = [
         "DELETE FROM blob_rooms WHERE room_id = ?1",
         "DELETE FROM departed WHERE room_id = ?1",
         "DELETE FROM join_requests WHERE room_id = ?1",
         "DELETE FROM bans WHERE room_id = ?1",
         "DELETE FROM invites WHERE room_id = ?1",
+        "DELETE FROM tokens WHERE room_id = ?1",
         "DELETE FROM members WHERE room_id = ?1",
         "DELETE FROM messages WHERE room_id = ?1",
     ];

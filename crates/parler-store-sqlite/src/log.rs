@@ -214,7 +214,8 @@ pub(crate) fn read(
     }))
 }
 
-fn entries(
+/// Entries of a room above a place.
+pub(crate) fn entries(
     conn: &Connection,
     room: (&RoomName, i64),
     floor: Seq,

@@ -158,7 +158,7 @@ pub(crate) fn rooms(conn: &Connection, agent: &AgentId) -> rusqlite::Result<Vec<
 }
 
 /// A count as the wire has it.
-fn count(n: i64) -> u32 {
+pub(crate) fn count(n: i64) -> u32 {
     u32::try_from(n.max(0)).unwrap_or(u32::MAX)
 }
 
@@ -186,7 +186,8 @@ pub(crate) fn roster(
     Ok(Some(rows))
 }
 
-fn member_row(row: &Row<'_>) -> rusqlite::Result<MemberRow> {
+/// A member and its presence, out of the first nine columns.
+pub(crate) fn member_row(row: &Row<'_>) -> rusqlite::Result<MemberRow> {
     let presence = match row.get::<_, Option<String>>(4)? {
         None => None,
         Some(status) => Some(PresenceRow {

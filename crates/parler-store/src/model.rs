@@ -263,6 +263,11 @@ pub enum Event {
     TurnDue(i64),
     /// The loop guard held a message back, or let it go.
     Guard(crate::GuardChange),
+    /// Tokens of a room ended: who watches it looks again.
+    Revoked {
+        /// Stored name.
+        room: RoomName,
+    },
     /// A room is gone.
     Deleted {
         /// Stored name.

@@ -5,10 +5,12 @@
 
 mod cert;
 pub mod fuzz;
+mod http;
 mod hub;
 mod raw;
 
 pub use cert::TestCert;
+pub use http::{Answer, Event, EventStream, get, http};
 pub use hub::TestHub;
 pub use raw::{RawSocket, Seen, texts};
 

@@ -8,7 +8,7 @@ use crate::app::{App, Globals};
 use crate::commands::{
     attention, completions, connect, demo, demo_agent, directory, exit_codes, handoff, hook, hub,
     init, invite, join, leave, mcp, members, memory, presence, recv, rooms, roster, send, session,
-    whoami,
+    token, whoami,
 };
 use crate::error::{CliResult, EXIT_CODES};
 
@@ -79,6 +79,8 @@ pub enum Command {
     Remember(memory::RememberArgs),
     /// Find facts: your own and those of your rooms
     Recall(memory::RecallArgs),
+    /// Make a token for the directory over HTTP, or revoke a token
+    Token(token::Args),
     /// Say who you are here, on which hub, and why
     Whoami(whoami::Args),
     /// Make this identity, or set its hub, name and role
@@ -125,6 +127,7 @@ impl Command {
             Command::Card(args) => directory::card(app, args).await,
             Command::Remember(args) => memory::remember(app, args).await,
             Command::Recall(args) => memory::recall(app, args).await,
+            Command::Token(args) => token::run(app, args).await,
             Command::Whoami(args) => whoami::run(app, args),
             Command::Init(args) => init::run(app, args),
             Command::Connect(args) => connect::run(app, args),

@@ -71,6 +71,12 @@ pub struct HubArgs {
         requires = "tls_cert"
     )]
     pub tls_key: Option<PathBuf>,
+    /// Serve counters for Prometheus there, under /metrics; to whoever can reach it
+    #[arg(long, env = "PARLER_HUB_METRICS_ADDR", value_name = "HOST:PORT")]
+    pub metrics_addr: Option<String>,
+    /// Link shown on the landing page
+    #[arg(long, env = "PARLER_HUB_WEB", value_name = "URL")]
+    pub web: Option<String>,
     /// Web origin that may open a socket (repeatable)
     #[arg(
         long = "allow-origin",
@@ -189,6 +195,8 @@ impl HubArgs {
                 .clone()
                 .zip(self.tls_key.clone())
                 .map(|(cert, key)| TlsFiles { cert, key }),
+            metrics_addr: self.metrics_addr.clone().filter(|a| !a.trim().is_empty()),
+            web: self.web.clone(),
         })
     }
 

@@ -54,6 +54,10 @@ pub struct Config {
     pub trust_proxy_headers: bool,
     /// Certificate and key; `None`: plain HTTP.
     pub tls: Option<TlsFiles>,
+    /// Where the metrics are served, on a listener of their own; `None`: nowhere.
+    pub metrics_addr: Option<String>,
+    /// Link shown on the landing page.
+    pub web: Option<String>,
 }
 
 impl Default for Config {
@@ -76,6 +80,8 @@ impl Default for Config {
             allowed_origins: Vec::new(),
             trust_proxy_headers: false,
             tls: None,
+            metrics_addr: None,
+            web: None,
         }
     }
 }

@@ -20,17 +20,24 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 use tower::Service as _;
 
+use super::stall::Patient;
 use crate::addresses::{Addresses, Place, share};
 use crate::defaults;
 use crate::state::HubState;
 
 /// Serves a router on a listener, for ever. Dropping it stops accepting; sockets that became
-/// WebSockets live on with their own tasks.
-pub async fn serve(state: Arc<HubState>, listener: TcpListener, router: Router) -> Infallible {
+/// WebSockets live on with their own tasks. `proxied`: all of it may come from one address.
+/// `certified` has the certificate, where TLS is spoken.
+pub async fn serve(
+    certified: Option<Arc<HubState>>,
+    listener: TcpListener,
+    router: Router,
+    proxied: bool,
+) -> Infallible {
     let sockets = Arc::new(Semaphore::new(defaults::MAX_HTTP_SOCKETS));
     let addresses = Arc::new(Addresses::default());
     // Behind a proxy that is trusted everything comes from one address.
-    let most = match state.config().trust_proxy_headers {
+    let most = match proxied {
         true => usize::MAX,
         false => share(defaults::MAX_HTTP_SOCKETS),
     };
@@ -43,7 +50,7 @@ pub async fn serve(state: Arc<HubState>, listener: TcpListener, router: Router) 
                     continue;
                 };
                 let place = (place, of_address);
-                tokio::spawn(greet(Arc::clone(&state), tcp, peer, router.clone(), place));
+                tokio::spawn(greet(certified.clone(), tcp, peer, router.clone(), place));
             }
             (_, Err(error)) => {
                 tracing::warn!(%error, "cannot accept a connection");
@@ -55,7 +62,7 @@ pub async fn serve(state: Arc<HubState>, listener: TcpListener, router: Router) 
 }
 
 async fn greet(
-    state: Arc<HubState>,
+    certified: Option<Arc<HubState>>,
     tcp: TcpStream,
     peer: SocketAddr,
     router: Router,
@@ -65,7 +72,8 @@ async fn greet(
     let _ = tcp.set_nodelay(true);
     let keepalive = socket2::TcpKeepalive::new().with_time(defaults::TCP_KEEPALIVE);
     let _ = socket2::SockRef::from(&tcp).set_tcp_keepalive(&keepalive);
-    match state.tls() {
+    let tcp = Patient::new(tcp);
+    match certified.as_deref().and_then(HubState::tls) {
         None => speak(TokioIo::new(tcp), peer, router).await,
         Some(tls) => {
             let handshake = tls.acceptor().accept(tcp);

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use axum::Extension;
 use axum::extract::State;
 use axum::extract::ws::WebSocketUpgrade;
 use axum::http::{HeaderMap, StatusCode, header};
@@ -13,13 +12,13 @@ use crate::conn::session;
 use crate::defaults;
 use crate::state::HubState;
 
-use super::limiter::ClientIp;
+use super::client::ClientIp;
 
 /// Upgrades, unless a web page of somebody else asks: a browser sends its page's origin, and a
 /// page must not reach a hub on this machine behind its user's back.
 pub async fn upgrade(
     State(state): State<Arc<HubState>>,
-    Extension(ClientIp(address)): Extension<ClientIp>,
+    ClientIp(address): ClientIp,
     headers: HeaderMap,
     upgrade: WebSocketUpgrade,
 ) -> Response {

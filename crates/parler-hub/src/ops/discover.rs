@@ -5,7 +5,7 @@ use parler_protocol::{
     AgentCard, AgentId, Card, Directory, DirectoryEntry, Discover, ErrorCode, Lookup, Register,
     Registered, ServerFrame, limits,
 };
-use parler_store::{CardFilter, CardRow, NewCard};
+use parler_store::{CardFilter, CardRow, NewCard, StoreError};
 
 use serde_json::Value;
 
@@ -107,6 +107,12 @@ pub async fn discover(caller: Caller, op: Discover) -> Result<ServerFrame, OpErr
     ] {
         cap_optional(field, value.as_deref())?;
     }
+    let agents = find(&caller.state, op).await?;
+    Ok(ServerFrame::Directory(Directory { agents }))
+}
+
+/// The entries that match, for who may see that scope.
+pub async fn find(state: &HubState, op: Discover) -> Result<Vec<DirectoryEntry>, StoreError> {
     let lower = |text: Option<String>| text.map(|t| t.to_lowercase());
     let filter = CardFilter {
         public_only: op.scope == parler_protocol::DiscoverScope::Public,
@@ -116,18 +122,17 @@ pub async fn discover(caller: Caller, op: Discover) -> Result<ServerFrame, OpErr
     };
     let status = lower(op.status);
     let limit = op.limit.unwrap_or(LIMITS.0).clamp(1, LIMITS.1);
-    let rows = caller.state.store().discover(filter).await?;
-    let agents = rows
+    let rows = state.store().discover(filter).await?;
+    Ok(rows
         .into_iter()
-        .filter_map(|row| entry(&caller.state, row))
+        .filter_map(|row| entry(state, row))
         .filter(|entry| {
             status
                 .as_ref()
                 .is_none_or(|s| entry.status.to_lowercase() == *s)
         })
         .take(limit as usize)
-        .collect();
-    Ok(ServerFrame::Directory(Directory { agents }))
+        .collect())
 }
 
 /// One card, private ones included; an unknown id is an answer without an entry.

@@ -13,6 +13,7 @@ use parler_store::{LeaveOutcome, MemberOutcome, ResolveOutcome, WhichInvites};
 use super::{Caller, cap_field, cap_optional};
 use crate::error::OpError;
 use crate::now_ms;
+use crate::state::HubState;
 
 /// An agent that an op names. Text that is no id is nobody's.
 fn agent(field: &str, id: &str) -> Result<Option<AgentId>, OpError> {
@@ -51,6 +52,15 @@ pub async fn join_requests(caller: Caller, op: RoomOp) -> Result<ServerFrame, Op
 
 /// Admits or refuses.
 pub async fn resolve_join(caller: Caller, op: ResolveJoin) -> Result<ServerFrame, OpError> {
+    resolve_join_as(&caller.state, &caller.agent.id, op).await
+}
+
+/// The same for whoever acts for `owner`.
+pub async fn resolve_join_as(
+    state: &HubState,
+    owner: &AgentId,
+    op: ResolveJoin,
+) -> Result<ServerFrame, OpError> {
     cap_field("room", &op.room)?;
     let room = RoomName::new(&op.room);
     let nobody = || {
@@ -59,8 +69,7 @@ pub async fn resolve_join(caller: Caller, op: ResolveJoin) -> Result<ServerFrame
             op.agent
         ))
     };
-    let store = caller.state.store();
-    let owner = &caller.agent.id;
+    let store = state.store();
     let outcome = match agent("agent", &op.agent)? {
         Some(agent) => {
             store
@@ -124,16 +133,24 @@ pub async fn leave(caller: Caller, op: RoomOp) -> Result<ServerFrame, OpError> {
 
 /// Removes somebody else.
 pub async fn remove_member(caller: Caller, op: RemoveMember) -> Result<ServerFrame, OpError> {
+    remove_member_as(&caller.state, &caller.agent.id, op).await
+}
+
+/// The same for whoever acts for `owner`.
+pub async fn remove_member_as(
+    state: &HubState,
+    owner: &AgentId,
+    op: RemoveMember,
+) -> Result<ServerFrame, OpError> {
     cap_field("room", &op.room)?;
     let room = RoomName::new(&op.room);
-    let me = &caller.agent.id;
-    let (ban, store) = (op.ban.unwrap_or(false), caller.state.store());
+    let (ban, store) = (op.ban.unwrap_or(false), state.store());
     let outcome = match agent("agent", &op.agent)? {
         Some(agent) => {
             let outcome = store
-                .remove_member(&room, me, &agent, ban, now_ms())
+                .remove_member(&room, owner, &agent, ban, now_ms())
                 .await?;
-            caller.state.members().forget(&room, &agent);
+            state.members().forget(&room, &agent);
             outcome
         }
         None => MemberOutcome::NotMember,

@@ -1,17 +1,18 @@
 //! One op each: request in, reply or refusal out. This file only lists them.
 
-mod discover;
-mod invite;
+pub(crate) mod discover;
+pub(crate) mod invite;
 mod ledger;
-mod members;
+pub(crate) mod members;
 mod memory;
 mod policy;
 mod presence;
 mod pull;
-mod rooms;
+pub(crate) mod rooms;
 mod send;
 mod services;
 mod subscribe;
+mod tokens;
 mod turns;
 
 use std::future::Future;
@@ -70,6 +71,12 @@ pub fn start(caller: Caller, request: Request) -> Started {
         };
     }
     caller.state.heard().note(&caller.agent.id, now);
+    caller.state.counts().op(match &request {
+        Request::Send(_) => "send",
+        Request::Pull(_) => "pull",
+        Request::Other(frame) => frame.tag(),
+        Request::Hello(_) | Request::Refused(_) => "",
+    });
     match request {
         Request::Send(send) => Started::Send(Box::pin(send::queue(caller, send))),
         Request::Pull(pull) => Started::Other(Box::pin(pull::pull(caller, pull))),
@@ -111,8 +118,12 @@ async fn other(caller: Caller, frame: ClientFrame) -> Reply {
         ClientFrame::Turns(op) => turns::turns(caller, op).await.into(),
         ClientFrame::BindName(op) => policy::bind_name(caller, op).await.into(),
         ClientFrame::RoomPolicy(op) => policy::room_policy(caller, op).await.into(),
+        ClientFrame::MintDirectoryToken(op) => tokens::directory(caller, op).await.into(),
+        ClientFrame::MintWatch(op) => tokens::watch(caller, op).await.into(),
+        ClientFrame::MintAdmin(op) => tokens::admin(caller, op).await.into(),
+        ClientFrame::RevokeToken(op) => tokens::revoke(caller, op).await.into(),
         ClientFrame::Unsubscribe => subscribe::unsubscribe(&caller).into(),
-        later => OpError::unsupported(op_name(&later)).into(),
+        later => OpError::unsupported(later.tag()).into(),
     }
 }
 
@@ -129,20 +140,6 @@ async fn refuse_send(refused: OpError) -> Running {
 
 fn already_in() -> OpError {
     OpError::new(ErrorCode::Protocol, "connection is already authenticated")
-}
-
-/// The tag of a frame, for the answer that we do not do it.
-fn op_name(frame: &ClientFrame) -> &'static str {
-    let json = serde_json::to_value(frame).unwrap_or_default();
-    let op = json
-        .get("op")
-        .and_then(|op| op.as_str())
-        .unwrap_or_default();
-    parler_protocol::CLIENT_OPS
-        .iter()
-        .find(|known| **known == op)
-        .copied()
-        .unwrap_or("that op")
 }
 
 /// Refuses a field over its cap.

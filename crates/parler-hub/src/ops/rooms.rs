@@ -2,10 +2,13 @@
 
 use parler_protocol::{RoomInfo, RoomName, RoomOp, Rooms, Roster, RosterEntry, ServerFrame};
 
+use parler_store::MemberRow;
+
 use super::{Caller, cap_field};
 use crate::error::OpError;
 use crate::now_ms;
 use crate::presence::{derived_status, is_fresh};
+use crate::state::HubState;
 
 /// The caller's rooms, by name.
 pub async fn rooms(caller: Caller) -> Result<ServerFrame, OpError> {
@@ -31,27 +34,27 @@ pub async fn roster(caller: Caller, op: RoomOp) -> Result<ServerFrame, OpError> 
     let rows = state.store().roster(&room, &caller.agent.id).await?;
     let rows = rows.ok_or_else(|| OpError::not_member(&op.room))?;
     let now = now_ms();
-    let entries = rows
-        .into_iter()
-        .map(|row| {
-            let presence = state.heard().lay_over(&row.agent, row.presence);
-            RosterEntry {
-                id: row.agent.into(),
-                name: row.name,
-                role: row.role,
-                status: derived_status(presence.as_ref(), now).to_owned(),
-                attention: presence
-                    .as_ref()
-                    .filter(|p| is_fresh(p, now))
-                    .and_then(|p| p.attention),
-                last_seen: presence.as_ref().map_or(row.last_hello, |p| p.at),
-                activity: presence.and_then(|p| p.activity),
-                service_role: row.service_role,
-            }
-        })
-        .collect();
+    let entries = rows.into_iter().map(|row| entry(state, row, now)).collect();
     Ok(ServerFrame::Roster(Roster {
         room: op.room,
         entries,
     }))
+}
+
+/// A member as others see it.
+pub fn entry(state: &HubState, row: MemberRow, now: i64) -> RosterEntry {
+    let presence = state.heard().lay_over(&row.agent, row.presence);
+    RosterEntry {
+        id: row.agent.into(),
+        name: row.name,
+        role: row.role,
+        status: derived_status(presence.as_ref(), now).to_owned(),
+        attention: presence
+            .as_ref()
+            .filter(|p| is_fresh(p, now))
+            .and_then(|p| p.attention),
+        last_seen: presence.as_ref().map_or(row.last_hello, |p| p.at),
+        activity: presence.and_then(|p| p.activity),
+        service_role: row.service_role,
+    }
 }

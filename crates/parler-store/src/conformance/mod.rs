@@ -23,6 +23,7 @@ mod random;
 mod rooms;
 mod services;
 mod story;
+mod tokens;
 mod turn_story;
 mod turns;
 mod turns_random;
@@ -161,6 +162,18 @@ cases! { ($)
     directory:
         cards_are_found_and_replaced
         a_card_opens_one_direct_room;
+    tokens:
+        a_token_is_good_until_its_last_millisecond
+        a_room_token_is_for_owners
+        an_agent_has_no_more_tokens_than_it_may
+        tokens_are_revoked_by_minter_or_owner
+        tokens_end_with_their_room
+        tokens_end_with_what_their_minter_was
+        a_watcher_reads_what_is_there_and_moves_no_cursor
+        a_watcher_sees_members_and_their_cards
+        cards_and_parts_are_counted_over_all_rooms
+        tokens_that_ended_are_swept
+        tokens_survive_a_restart;
     invites:
         a_stranger_cannot_invite_into_a_room_that_exists
         any_member_may_invite
@@ -302,6 +315,7 @@ mod tests {
         include_str!("services.rs"),
         include_str!("turns.rs"),
         include_str!("turns_random.rs"),
+        include_str!("tokens.rs"),
         include_str!("unread.rs"),
         include_str!("upkeep.rs"),
     ];

@@ -70,6 +70,7 @@ fn short(event: &Event) -> String {
         }
         Event::TurnDue(at) => format!("due {}", at - T0),
         Event::Guard(guard) => format!("guard {}: {}", guard.seq, guard.reason),
+        Event::Revoked { room } => format!("tokens of {room} revoked"),
         Event::Deleted { room } => format!("{room} deleted"),
     }
 }

@@ -24,4 +24,5 @@ pub mod roster;
 pub mod send;
 pub mod session;
 pub mod target;
+pub mod token;
 pub mod whoami;

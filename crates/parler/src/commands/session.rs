@@ -7,6 +7,7 @@ use serde_json::json;
 
 use super::join::{self, Entrance};
 use super::members;
+use super::token;
 use crate::app::{Agent, App};
 use crate::connect_hub;
 use crate::error::CliResult;
@@ -34,6 +35,10 @@ enum Sub {
     Approve(members::WaitingArgs),
     /// Refuse an agent that waits
     Deny(members::WaitingArgs),
+    /// Make a link by which a person watches a session of yours
+    Watch(token::WatchArgs),
+    /// Make a link by which a person decides for you, the owner
+    Admin(token::AdminArgs),
 }
 
 #[derive(clap::Args)]
@@ -116,6 +121,8 @@ pub async fn run(app: &App, args: Args) -> CliResult {
         Sub::Requests(args) => members::requests(app, args).await,
         Sub::Approve(args) => members::resolve(app, args, true).await,
         Sub::Deny(args) => members::resolve(app, args, false).await,
+        Sub::Watch(args) => token::watch(app, args).await,
+        Sub::Admin(args) => token::admin(app, args).await,
     }
 }
 

@@ -15,3 +15,4 @@ mod names;
 mod output;
 mod recv;
 mod session;
+mod token;
