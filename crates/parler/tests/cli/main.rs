@@ -14,3 +14,4 @@ mod misc;
 mod output;
 mod recv;
 mod session;
+mod turns;
