@@ -16,3 +16,4 @@ mod output;
 mod recv;
 mod session;
 mod token;
+mod turns;
