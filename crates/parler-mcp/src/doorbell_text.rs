@@ -6,9 +6,9 @@ use parler_connector::render::{self, Me, Voice};
 use parler_connector::safe;
 use parler_connector::safe::model::{Frame, WAKE_CHARS};
 use parler_connector::wake::policy::Class;
-use parler_protocol::StoredMessage;
+use parler_protocol::{StoredMessage, Turn};
 
-use crate::text;
+use crate::{text, turns};
 
 /// Characters that our own lines take at most, out of all that a woken host is told.
 const OUR_CHARS: usize = 1000;
@@ -50,6 +50,18 @@ pub(crate) fn doorbell_text(
         ),
     });
     lines.join("\n")
+}
+
+/// The text for the end of a turn that this agent offered.
+pub(crate) fn end_text(turn: &Turn) -> String {
+    let frame = Frame::new();
+    let line = turns::offered_line(turn, &frame).unwrap_or_default();
+    format!(
+        "✉ RESULT FOR YOU\n{line}\n{}\nFirst call parler_recv {{\"room\": \"{}\"}}: it shows what \
+         was said. Then go on.",
+        frame.notice(),
+        safe::token(&turn.room)
+    )
 }
 
 fn headline(message: &StoredMessage, class: Class, voice: &Voice<'_>) -> String {
