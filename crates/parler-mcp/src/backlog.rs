@@ -144,7 +144,7 @@ impl Backlog {
         let shown: Vec<_> = self.kept.iter().skip(cut).cloned().collect();
         let Some(oldest) = shown.first() else {
             return Shown {
-                banner: None,
+                banner: tools.lead(&frame).await.and_then(|lead| lead.text),
                 text: "(nothing new was said)".to_owned(),
             };
         };
@@ -160,7 +160,10 @@ impl Backlog {
         }
         lines.extend(shown.iter().map(|message| render::message(message, &voice)));
         Shown {
-            banner: self.banner(tools, &shown, &voice).await,
+            banner: match tools.lead(&frame).await {
+                Some(lead) => lead.text,
+                None => self.banner(tools, &shown, &voice).await,
+            },
             text: lines.join("\n"),
         }
     }

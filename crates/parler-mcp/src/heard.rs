@@ -92,6 +92,24 @@ impl Heard {
         }
     }
 
+    /// A turn is open again whose message may have been read: it is to be rung for once more.
+    pub(crate) fn offered_again(&self, message: StoredMessage, decision: Decision) {
+        let Decision::Wake(class) = decision else {
+            return;
+        };
+        let item = Item {
+            message: Arc::new(message),
+            class,
+            wakes: true,
+            told: Told::No,
+        };
+        let mut known = self.lock();
+        known.items.insert(item.message.seq, item);
+        while known.items.len() > MAX_HEARD {
+            known.items.pop_first();
+        }
+    }
+
     /// An answer is on its way that shows everything up to there.
     pub(crate) fn showing(&self, room: &str, seq: i64) {
         self.lock().showing.insert(room.to_owned(), seq);

@@ -12,6 +12,9 @@ use parler_connector::render::Me;
 use parler_connector::wake::once::{Freshness, Once, OnceError, Submit, Thing};
 use parler_protocol::{HandoffRef, SigPart, StoredMessage, TypedPart};
 
+/// The take under which the end of a turn is noted: no turn has it.
+pub(crate) const AT_THE_END: i64 = -1;
+
 /// A handle on the ledger of one identity.
 #[derive(Clone)]
 pub(crate) struct Ledger(Arc<Once>);
@@ -21,7 +24,8 @@ impl Ledger {
         Ledger(Arc::new(Once::open(base, identity)))
     }
 
-    /// Whether to ring for a message in that session of the host, which then is noted. `None`: it
+    /// Whether to ring for that take of a message in that session of the host, which then is noted.
+    /// `None`: it
     /// is an old message offered again, or nobody signed it.
     ///
     /// # Errors
@@ -29,12 +33,13 @@ impl Ledger {
     pub(crate) async fn submit(
         &self,
         message: &Arc<StoredMessage>,
+        take: i64,
         session: String,
     ) -> Result<Option<Submit>, OnceError> {
         let message = Arc::clone(message);
         self.ask(move |once| match SigPart::find(&message.parts) {
             Some(sig) if once.admit(&message, &sig)? == Freshness::Fresh => {
-                once.submit(thing(&message), &session).map(Some)
+                once.submit(thing(&message.id, take), &session).map(Some)
             }
             _ => Ok(None),
         })
@@ -46,9 +51,35 @@ impl Ledger {
     ///
     /// # Errors
     /// The ledger cannot be used.
-    pub(crate) async fn confirm(&self, message: &Arc<StoredMessage>) -> Result<(), OnceError> {
-        let message = Arc::clone(message);
-        self.ask(move |once| once.confirm(thing(&message)))
+    pub(crate) async fn confirm(&self, message: &str, take: i64) -> Result<(), OnceError> {
+        let message = message.to_owned();
+        self.ask(move |once| once.confirm(thing(&message, take)))
+            .await
+            .unwrap_or(Ok(()))
+    }
+
+    /// Whether to tell that session how a turn of its own ended, which then is noted.
+    ///
+    /// # Errors
+    /// The ledger cannot be used: do not ring.
+    pub(crate) async fn submit_end(
+        &self,
+        message: &str,
+        session: String,
+    ) -> Result<Submit, OnceError> {
+        let message = message.to_owned();
+        self.ask(move |once| once.submit(thing(&message, AT_THE_END), &session))
+            .await
+            .unwrap_or(Ok(Submit::Pending))
+    }
+
+    /// The session did not wake for a turn, or gave it up: it does not take it again.
+    ///
+    /// # Errors
+    /// The ledger cannot be used.
+    pub(crate) async fn give_up(&self, message: &str, session: String) -> Result<(), OnceError> {
+        let message = message.to_owned();
+        self.ask(move |once| once.give_up(&message, &session))
             .await
             .unwrap_or(Ok(()))
     }
@@ -94,9 +125,6 @@ impl Ledger {
     }
 }
 
-fn thing(message: &StoredMessage) -> Thing<'_> {
-    Thing {
-        message: &message.id,
-        take: 0,
-    }
+fn thing(message: &str, take: i64) -> Thing<'_> {
+    Thing { message, take }
 }

@@ -33,6 +33,7 @@ mod state;
 mod stdio;
 mod text;
 mod tools;
+mod turns;
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
@@ -62,6 +63,7 @@ use server::Server;
 use session::Session;
 use state::Tools;
 use stdio::LineTransport;
+use turns::Turns;
 
 /// How long what was shown may take to be told to the hub at the end.
 const LAST_COMMITS: Duration = Duration::from_millis(400);
@@ -117,6 +119,8 @@ pub struct McpOptions {
     pub card: Option<Card>,
     /// Somebody else says how this agent is (`PARLER_PRESENCE_MANAGED`).
     pub presence_managed: bool,
+    /// A turn that names the agent is taken when its model is shown it (`PARLER_AUTO_TAKE`).
+    pub auto_take: bool,
     /// Nothing that is shown is cut (`PARLER_MCP_VERBOSE`).
     pub verbose: bool,
     /// How people call the hub, for messages about it; for example `local hub`.
@@ -145,6 +149,7 @@ impl McpOptions {
             on_host: None,
             card: None,
             presence_managed: false,
+            auto_take: true,
             verbose: false,
             hub_label: String::new(),
             identity_rule: String::new(),
@@ -198,6 +203,7 @@ where
     outgoing.close();
     // Best effort: what is not committed in time is shown again, not lost.
     let _ = timeout(LAST_COMMITS, outgoing.wait()).await;
+    tools.let_go_of_turns().await;
     let _ = timeout(LAST_GOODBYE, tools.agent.close()).await;
     ended
         .map(drop)
@@ -208,6 +214,7 @@ fn tools(options: &McpOptions) -> Tools {
     let mut client = options.client.clone();
     // The hub tells others whether this agent can be woken.
     client.wakes &= !options.doorbells.is_empty();
+    client.turns = true;
     let agent = Agent::new(
         client,
         options.locate.clone(),
@@ -233,6 +240,7 @@ fn tools(options: &McpOptions) -> Tools {
         consumer,
         ledger,
         Activity::new(),
+        Turns::new(options.auto_take),
         options.verbose,
     )
 }
@@ -263,6 +271,8 @@ fn background(options: &McpOptions, tools: &Arc<Tools>, ladder: &Arc<Ladder>) ->
         home: options.home.clone(),
     };
     background.spawn(listener.run());
+    let renewed = Arc::clone(tools);
+    background.spawn(async move { renewed.renew_leases().await });
     if !options.presence_managed {
         background.spawn(presence::publish(Arc::clone(tools)));
     }

@@ -10,7 +10,7 @@
 //!
 //! Never moves a cursor: only an answer that was shown does.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::convert::Infallible;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -18,14 +18,14 @@ use std::time::Duration;
 
 use parler_connector::config::{AttentionSettings, Config};
 use parler_connector::doorbell::Ladder;
-use parler_connector::wake::policy::{Decision, Receiver, decide};
-use parler_connector::{Client, ClientError, Read};
-use parler_protocol::{Pulled, StoredMessage};
+use parler_connector::wake::policy::{Class, Decision, Receiver, decide};
+use parler_connector::{Client, ClientError, Notice, Read};
+use parler_protocol::{Pulled, StoredMessage, Turn, TurnState};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::error::ToolError;
-use crate::ring::Bell;
+use crate::ring::{Bell, EndBell};
 use crate::state::Tools;
 
 /// How often the log is asked for what no push told, where pushes come: those of an outage never
@@ -39,6 +39,8 @@ const PAUSE: (Duration, Duration) = (Duration::from_millis(500), Duration::from_
 const MEMBERS_FRESH: Duration = Duration::from_secs(5);
 /// Messages of one look into a room.
 const PAGE: u32 = 200;
+/// Ends of turns that wait to be told of; a look into the ledger shows more.
+const MAX_ENDED: usize = 32;
 /// Pages of one look; a room with more unread has enough to tell of.
 const MAX_PAGES: usize = 5;
 
@@ -60,6 +62,8 @@ struct Ear<'a> {
     /// What was unread in each room at the last look.
     unread: HashMap<String, Unread>,
     rings: &'a mut JoinSet<()>,
+    /// Turns of this agent that ended, and that its host was not told of.
+    ended: VecDeque<Turn>,
 }
 
 /// What is unread in a room. The number alone does not tell: one may have been read and another
@@ -135,6 +139,7 @@ impl<'a> Ear<'a> {
             asked_at: None,
             unread: HashMap::new(),
             rings,
+            ended: VecDeque::new(),
         }
     }
 
@@ -148,6 +153,7 @@ impl<'a> Ear<'a> {
             self.ring_if_due();
             tokio::select! {
                 message = self.client.next_push(), if pushed => self.hear(message).await,
+                notice = self.client.next_event(), if pushed => self.heed(notice).await,
                 () = sleep_until(look_at) => {
                     self.look().await?;
                     look_at = Instant::now() + every.mul_f64(0.8 + 0.2 * fastrand::f64());
@@ -171,6 +177,34 @@ impl<'a> Ear<'a> {
         let decision = self.judge(&self.listener.attention(), &message, false);
         tracing::debug!(room = message.room, seq = message.seq, ?decision, "pushed");
         self.listener.tools.heard.note(message, decision);
+    }
+
+    /// A turn moved, or somebody waits to be let in.
+    async fn heed(&mut self, notice: Notice) {
+        let tools = &self.listener.tools;
+        match notice {
+            Notice::Turn(turn) if turn.from.id == self.client.id().as_str() => {
+                if turn.state.terminal() && self.ended.len() < MAX_ENDED {
+                    self.ended.push_back(*turn);
+                }
+            }
+            // The first offer comes as a message.
+            Notice::Turn(turn) if turn.state == TurnState::Open && turn.take > 0 => {
+                let Some(message) = tools.offer_of(&turn).await else {
+                    return;
+                };
+                let decision = self.judge(&self.listener.attention(), &message, false);
+                if decision.wakes() == Some(Class::Turn) {
+                    tools.heard.offered_again(message, decision);
+                }
+            }
+            Notice::JoinRequest(asked) => tools.note(format!(
+                "{} asks to be let into '{}': your user decides with parler session requests.",
+                crate::turns::name(&asked.request.name),
+                parler_connector::safe::token(&asked.room)
+            )),
+            Notice::Turn(_) | Notice::Guard(_) => {}
+        }
     }
 
     async fn ask_members(&mut self) -> Result<Vec<(String, u32)>, ClientError> {
@@ -260,6 +294,15 @@ impl<'a> Ear<'a> {
         let tools = &self.listener.tools;
         let quiet = !tools.activity.at_work() && !tools.activity.waiting();
         if !quiet || !self.rings.is_empty() || !self.listener.ladder.can_wake() {
+            return;
+        }
+        if let Some(turn) = self.ended.pop_front() {
+            let bell = EndBell {
+                tools: Arc::clone(tools),
+                ladder: Arc::clone(&self.listener.ladder),
+                turn,
+            };
+            self.rings.spawn(bell.ring());
             return;
         }
         while let Some((message, class)) = tools.heard.to_ring() {

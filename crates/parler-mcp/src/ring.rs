@@ -5,17 +5,36 @@
 //! tried again: better late than twice.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use parler_connector::config::AttentionSettings;
 use parler_connector::doorbell::{Ladder, Woken};
+use parler_connector::render;
+use parler_connector::wake::ledger::{self, TurnWake};
 use parler_connector::wake::once::Submit;
 use parler_connector::wake::policy::Class;
 use parler_connector::wake::words::wake_text;
-use parler_protocol::StoredMessage;
+use parler_protocol::turn::{TurnFilter, TurnsQuery};
+use parler_protocol::{StoredMessage, Turn};
+use tokio::time::{sleep, timeout};
 
 use crate::error::ToolError;
+use crate::ledger::AT_THE_END;
 use crate::listener::judge;
 use crate::state::Tools;
+use crate::turns::{Held, Taken, end_text, held};
+
+/// The longest that a host may take to wake for a turn that was taken ahead: then somebody else
+/// may have it.
+const MAX_RINGING: Duration = Duration::from_secs(120);
+
+/// Whether to ring.
+enum Claim {
+    /// Yes, for that take; `held` was taken for it.
+    Ring { take: i64, held: Option<Held> },
+    /// No, for good.
+    Settled(&'static str),
+}
 
 /// One ring for one message.
 pub(crate) struct Bell {
@@ -43,33 +62,105 @@ impl Bell {
                 }
             }
         }
+        let (take, held) = match self.claim().await {
+            Ok(Claim::Ring { take, held }) => (take, held),
+            Ok(Claim::Settled(why)) => {
+                heard.settle(seq);
+                return tracing::debug!(seq, why, "not rung");
+            }
+            Err(error) => {
+                heard.try_later(seq);
+                return tracing::debug!(%error, seq, "not rung yet");
+            }
+        };
+        let session = self.tools.consumer.session();
         match self
             .tools
             .ledger
-            .submit(&self.message, self.tools.consumer.session())
+            .submit(&self.message, take, session.clone())
             .await
         {
             Ok(Some(Submit::Ring)) => heard.settle(seq),
-            Ok(Some(other)) => {
-                heard.settle(seq);
-                return tracing::debug!(seq, ?other, "not rung again");
-            }
-            Ok(None) => return heard.forget(seq),
-            Err(error) => {
-                heard.try_later(seq);
-                return tracing::warn!(%error, seq, "not rung yet: better late than twice");
+            outcome => {
+                if let Some(held) = &held {
+                    self.give_back(held, "not rung for").await;
+                }
+                return match outcome {
+                    Ok(Some(other)) => {
+                        heard.settle(seq);
+                        tracing::debug!(seq, ?other, "not rung again");
+                    }
+                    Ok(None) => heard.forget(seq),
+                    Err(error) => {
+                        heard.try_later(seq);
+                        tracing::warn!(%error, seq, "not rung yet: better late than twice");
+                    }
+                };
             }
         }
         let unread = heard.beside(seq);
         let text = self
             .tools
             .as_me(|me| wake_text(&self.message, self.class, me, unread));
-        let woken = self.ladder.wake(&text).await;
+        let woken = timeout(MAX_RINGING, self.ladder.wake(&text)).await;
         tracing::info!(seq, ?woken, "rang");
-        if matches!(woken, Woken::Confirmed { .. })
-            && let Err(error) = self.tools.ledger.confirm(&self.message).await
-        {
-            tracing::warn!(%error, "woken, and the ledger does not know it");
+        if matches!(woken, Ok(Woken::Confirmed { .. })) {
+            if let Err(error) = self.tools.ledger.confirm(&self.message.id, take).await {
+                tracing::warn!(%error, "woken, and the ledger does not know it");
+            }
+        } else if let Some(held) = &held {
+            self.give_back(held, "host did not wake").await;
+            if let Err(error) = self.tools.ledger.give_up(&held.message, session).await {
+                tracing::warn!(%error, "it may be taken ahead once more");
+            }
+        }
+    }
+
+    /// What the hub's ledger says of the message's turn. One that others may take as well is taken
+    /// before the host is woken: only who has it rings.
+    async fn claim(&self) -> Result<Claim, ToolError> {
+        let ring = |take| Ok(Claim::Ring { take, held: None });
+        if self.class != Class::Turn {
+            return ring(0);
+        }
+        let Some(turn) = self.turn().await? else {
+            return ring(0);
+        };
+        match ledger::wakes(&turn, &self.tools.agent.id()) {
+            TurnWake::No => return Ok(Claim::Settled("the turn is held or over")),
+            TurnWake::Wake => return ring(turn.take),
+            TurnWake::TakeFirst => {}
+        }
+        if !render::proven(&self.message, &self.tools.agent.id()) {
+            return Ok(Claim::Settled("nobody proved who wrote it"));
+        }
+        // Rung for is only who is idle.
+        sleep(ledger::hesitation(&turn, true, fastrand::f64())).await;
+        match self.tools.take(&turn.room, &turn.message, &turn).await {
+            Ok(Taken::Yes(take)) => Ok(Claim::Ring {
+                take,
+                held: Some(held(&turn, take)),
+            }),
+            Ok(Taken::No(_)) => Ok(Claim::Settled("somebody else has the turn")),
+            Err(error) if error.passes() => Err(error),
+            Err(_) => Ok(Claim::Settled("this agent may not take the turn")),
+        }
+    }
+
+    async fn turn(&self) -> Result<Option<Turn>, ToolError> {
+        let query = TurnsQuery {
+            room: Some(self.message.room.clone()),
+            message: Some(self.message.id.clone()),
+            state: Some(TurnFilter::All),
+            ..TurnsQuery::default()
+        };
+        let turns = self.tools.ledger_turns(query).await?;
+        Ok(turns.and_then(|turns| turns.into_iter().next()))
+    }
+
+    async fn give_back(&self, held: &Held, note: &str) {
+        if let Err(error) = self.tools.give_back(held, note).await {
+            tracing::warn!(%error, "the turn stays taken until its lease ends");
         }
     }
 
@@ -87,5 +178,40 @@ impl Bell {
             .map(|room| room.members);
         let decision = judge(&self.tools, &self.attention, members, &self.message, false);
         Ok(decision.wakes().is_some())
+    }
+}
+
+/// One ring for the end of a turn that this agent offered.
+pub(crate) struct EndBell {
+    pub(crate) tools: Arc<Tools>,
+    pub(crate) ladder: Arc<Ladder>,
+    pub(crate) turn: Turn,
+}
+
+impl EndBell {
+    /// Rings, if the host was not told of that end before.
+    pub(crate) async fn ring(self) {
+        let session = self.tools.consumer.session();
+        match self
+            .tools
+            .ledger
+            .submit_end(&self.turn.message, session)
+            .await
+        {
+            Ok(Submit::Ring) => {}
+            Ok(_) => return,
+            Err(error) => return tracing::warn!(%error, "the end of a turn is not rung for"),
+        }
+        let woken = self.ladder.wake(&end_text(&self.turn)).await;
+        tracing::info!(turn = self.turn.seq, ?woken, "rang for the end of a turn");
+        if matches!(woken, Woken::Confirmed { .. })
+            && let Err(error) = self
+                .tools
+                .ledger
+                .confirm(&self.turn.message, AT_THE_END)
+                .await
+        {
+            tracing::warn!(%error, "woken, and the ledger does not know it");
+        }
     }
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use parler_connector::render::{self, Me, Voice};
 use parler_connector::{Outgoing, safe};
-use parler_protocol::{Sent, StoredMessage};
+use parler_protocol::{HandoffRef, Sent, StoredMessage, Target, TypedPart};
 use serde_json::{Map, Value};
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
@@ -24,6 +24,7 @@ use crate::ledger::Ledger;
 use crate::session::Session;
 use crate::text;
 use crate::tools::{CallContext, Reply, Tool};
+use crate::turns::Turns;
 
 /// The longest that a call is held, with room for the answer to get out within 50 s.
 const CALL_LIMIT: Duration = Duration::from_secs(49);
@@ -45,6 +46,7 @@ pub(crate) struct Tools {
     pub(crate) activity: Arc<Activity>,
     pub(crate) consumer: Consumer,
     pub(crate) ledger: Ledger,
+    pub(crate) turns: Turns,
     /// Nothing is cut.
     pub(crate) verbose: bool,
     notes: Mutex<VecDeque<String>>,
@@ -68,6 +70,7 @@ impl Tools {
         consumer: Consumer,
         ledger: Ledger,
         activity: Arc<Activity>,
+        turns: Turns,
         verbose: bool,
     ) -> Self {
         Tools {
@@ -78,6 +81,7 @@ impl Tools {
             activity,
             consumer,
             ledger,
+            turns,
             verbose,
             notes: Mutex::default(),
             asked: Mutex::default(),
@@ -158,17 +162,33 @@ impl Tools {
             .await
     }
 
-    /// Sends a message.
+    /// Sends a message. Said in a room in which this agent holds exactly one turn, it is an answer
+    /// to that: a handoff passes the turn on and ends it, unless the turn is to be `kept`.
     ///
     /// # Errors
     /// The hub's.
-    pub(crate) async fn send(&self, message: Outgoing) -> Result<Sent, ToolError> {
-        self.agent
+    pub(crate) async fn send(&self, mut message: Outgoing, kept: bool) -> Result<Sent, ToolError> {
+        let held = match &message.target {
+            Target::Room { room } if !kept && message.reply_to.is_none() => {
+                self.turns.only_in(room)
+            }
+            _ => None,
+        };
+        message.reply_to = held.as_ref().map(|held| held.message.clone());
+        let sent = self
+            .agent
             .call(|client| {
                 let message = message.clone();
                 async move { client.send(message).await }
             })
-            .await
+            .await?;
+        if let Some(held) = held {
+            match HandoffRef::find(&message.parts) {
+                Some(_) => self.turns.forget(&held.message),
+                None => self.turns.answered(&held.message),
+            }
+        }
+        Ok(sent)
     }
 
     /// The room that was named, else the active one; waits while one is being joined, which may be
@@ -252,15 +272,11 @@ impl Tools {
         messages: &[StoredMessage],
         voice: &Voice<'_>,
     ) -> Option<String> {
-        let (id, name, role) = (self.agent.id(), self.agent.name(), self.agent.role());
-        let me = Me {
-            id: &id,
-            name: &name,
-            role: role.as_deref(),
-        };
-        let replays = self.ledger.replays(messages, &me).await;
-        render::banner_where(messages, &me, voice, |message| {
-            !replays.contains(&message.seq)
+        let replays = self.old_ones(messages).await;
+        self.as_me(|me| {
+            render::banner_where(messages, me, voice, |message| {
+                !replays.contains(&message.seq)
+            })
         })
     }
 

@@ -3,12 +3,12 @@
 use parler_connector::addressee::{Audience, Unclear, audience};
 use parler_connector::safe::model::label;
 use parler_connector::{Outgoing, safe};
-use parler_protocol::{BlobId, HandoffRef, RosterEntry, Sent, Target, TypedPart, clean};
+use parler_protocol::{BlobId, HandoffRef, RosterEntry, Sent, Target, Turn, TypedPart, clean};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::{Effect, Reply, Tool, messages, target};
-use crate::args::{read, words};
+use crate::args::{read, switch, words};
 use crate::error::ToolError;
 use crate::schema::plain;
 use crate::state::Tools;
@@ -58,6 +58,9 @@ struct HandoffArgs {
     /// Service.
     #[serde(default, deserialize_with = "words")]
     service: Option<String>,
+    /// Ask for help and keep the turn that you hold.
+    #[serde(default, deserialize_with = "switch")]
+    keep: Option<bool>,
 }
 
 async fn handoff(tools: &Tools, args: HandoffArgs) -> Result<Reply, ToolError> {
@@ -97,7 +100,8 @@ async fn handoff(tools: &Tools, args: HandoffArgs) -> Result<Reply, ToolError> {
         to: to.clone(),
         bundle: args.bundle,
     };
-    let sent = send(tools, target, &handoff, to.as_deref()).await?;
+    let keep = args.keep.unwrap_or(false);
+    let sent = send(tools, target, &handoff, to.as_deref(), keep).await?;
     let head = told(tools, &sent, to.as_deref(), able.as_deref());
     Ok(messages::with_news(tools, &sent.room, head).await)
 }
@@ -107,10 +111,11 @@ async fn send(
     target: Target,
     handoff: &HandoffRef,
     addressee: Option<&str>,
+    keep: bool,
 ) -> Result<Sent, ToolError> {
     let mut message = Outgoing::new(target, vec![handoff.to_part()]);
     message.mentions = addressee.map(|who| vec![who.to_owned()]);
-    let sent = tools.send(message).await?;
+    let sent = tools.send(message, keep).await?;
     tools.asked(&sent.id);
     Ok(sent)
 }
@@ -170,18 +175,45 @@ fn told(
         Some([]) => told.push_str(" Nobody else is in the room yet: who joins will see it."),
         Some(members) => {
             told.push_str(&format!(" Who can take it: {}.", list(members)));
-            told.push_str(" Whether they act is not known yet; their answer will show.");
+            if sent.turn.is_none() {
+                told.push_str(" Whether they act is not known yet; their answer will show.");
+            }
         }
-        None => told.push_str(" Whether somebody acts is not known yet; an answer will show."),
+        None if sent.turn.is_none() => {
+            told.push_str(" Whether somebody acts is not known yet; an answer will show.");
+        }
+        None => {}
     }
-    if let Some(stalled) = sent.turn.as_ref().and_then(|turn| turn.stalled.as_deref()) {
+    if let Some(turn) = &sent.turn {
+        told.push_str(&there(turn));
+    }
+    told
+}
+
+/// What the ledger says at the moment of sending: whether anybody is there to act.
+fn there(turn: &Turn) -> String {
+    let audience = turn.audience.unwrap_or_default();
+    let (eligible, online, listening) = (audience.eligible, audience.online, audience.listening);
+    let mut said = match (eligible, online, listening) {
+        (0, _, _) => " Nobody in the room can take it yet.".to_owned(),
+        (_, 0, _) => " Nobody who can take it is online: it waits for them.".to_owned(),
+        (_, _, 0) => {
+            " They are online, and nothing there listens: they see it when they look.".to_owned()
+        }
+        _ => format!(" {listening} of {eligible} who can take it listen and will be woken."),
+    };
+    if let Some(stalled) = turn.stalled.as_deref() {
         let stalled = clean::name(stalled);
-        told.push_str(&format!(
+        said.push_str(&format!(
             " The hub says: {}.",
             safe::cut(&stalled, MAX_STALL_CHARS).0
         ));
     }
-    told
+    said.push_str(&format!(
+        " To wait for its end: parler_turn {{\"action\": \"wait\", \"id\": \"{}\"}}.",
+        safe::token(&turn.message)
+    ));
+    said
 }
 
 fn list(members: &[RosterEntry]) -> String {

@@ -11,11 +11,12 @@ use serde::Deserialize;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
 
 use super::{CallContext, Effect, Reply, Tool, target};
-use crate::args::{read, whole, words};
+use crate::args::{read, switch, whole, words};
 use crate::error::ToolError;
 use crate::inbox::Batch;
 use crate::schema::plain;
 use crate::state::Tools;
+use crate::turns::Lead;
 
 /// The longest wait of one call: below the 50 s that a call may be held.
 pub(crate) const MAX_WAIT: Duration = Duration::from_secs(45);
@@ -78,6 +79,9 @@ struct SendArgs {
     /// Work for whoever serves this role; not with room, to, service.
     #[serde(default, deserialize_with = "words")]
     role: Option<String>,
+    /// No answer to the turn that you hold.
+    #[serde(default, deserialize_with = "switch")]
+    keep: Option<bool>,
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -117,7 +121,7 @@ async fn send(tools: &Tools, args: SendArgs) -> Result<Reply, ToolError> {
     }
     let mut message = Outgoing::new(target, parts);
     message.mentions = mentions(&args.text);
-    let sent = tools.send(message).await?;
+    let sent = tools.send(message, args.keep.unwrap_or(false)).await?;
     let head = format!(
         "Sent to {} (seq {}).",
         tools.call_room(&sent.room),
@@ -176,12 +180,29 @@ async fn recv(tools: &Tools, args: RecvArgs, cx: &CallContext) -> Result<Reply, 
         .await;
     }
     let wait = Duration::from_secs(args.wait_secs.unwrap_or(0)).min(MAX_WAIT);
+    // A turn is there until it is taken or over, wherever the cursor stands: no wait for one.
+    let frame = Frame::new();
+    let lead = tools.lead(&frame).await.unwrap_or_default();
+    let wait = if lead.news { Duration::ZERO } else { wait };
     match listen(tools, &room, limit, wait, cx).await? {
+        Some(batch) if lead.news => Ok(show_with(tools, batch, limit, (frame, Some(lead))).await),
         Some(batch) => Ok(show(tools, batch, limit).await),
-        None => Ok(Reply::text(format!(
-            "(no new messages in '{}')",
-            safe::token(&room)
-        ))),
+        None => {
+            let nothing = format!("(no new messages in '{}')", safe::token(&room));
+            let lead = match lead.text {
+                Some(text) => Some(text),
+                None if wait.is_zero() => None,
+                None => tools.lead(&frame).await.and_then(|lead| lead.text),
+            };
+            Ok(Reply {
+                body: match &lead {
+                    Some(_) => format!("{}\n{nothing}", frame.notice()),
+                    None => nothing,
+                },
+                banner: lead,
+                batch: None,
+            })
+        }
     }
 }
 
@@ -280,11 +301,23 @@ async fn arrives(
 }
 
 /// The messages of a batch by others, as an answer that consumes them.
-async fn show(tools: &Tools, mut batch: Batch, limit: u32) -> Reply {
+async fn show(tools: &Tools, batch: Batch, limit: u32) -> Reply {
+    let frame = Frame::new();
+    let lead = tools.lead(&frame).await;
+    show_with(tools, batch, limit, (frame, lead)).await
+}
+
+/// The same behind what the ledger leads with; without a ledger the messages themselves do.
+async fn show_with(
+    tools: &Tools,
+    mut batch: Batch,
+    limit: u32,
+    (frame, lead): (Frame, Option<Lead>),
+) -> Reply {
     let me = tools.agent.id();
     let messages: Vec<_> = batch.by_others(&me).cloned().collect();
     let full = u32::try_from(batch.pulled.messages.len()).unwrap_or(u32::MAX) >= limit;
-    let reading = Reading::of(tools, &messages, Some(BODY_CHARS)).await;
+    let reading = Reading::of(tools, &messages, Some(BODY_CHARS), &frame).await;
     if let Some(last) = reading.cut_after {
         batch.end_at(last);
     }
@@ -299,7 +332,10 @@ async fn show(tools: &Tools, mut batch: Batch, limit: u32) -> Reply {
         ));
     }
     Reply {
-        banner: reading.banner,
+        banner: match lead {
+            Some(lead) => lead.text,
+            None => reading.banner,
+        },
         body,
         batch: Some(batch),
     }
@@ -316,7 +352,7 @@ async fn again(tools: &Tools, room: &str, seq: i64, limit: u32) -> Result<Reply,
         let room = safe::token(room);
         return Ok(Reply::text(format!("(nothing in '{room}' after {seq})")));
     }
-    let reading = Reading::of(tools, &pulled.messages, None).await;
+    let reading = Reading::of(tools, &pulled.messages, None, &Frame::new()).await;
     let banner = match reading.banner {
         Some(_) => unread_banner(tools, room, &pulled).await,
         None => None,
@@ -347,7 +383,9 @@ async fn unread_banner(tools: &Tools, room: &str, pulled: &Pulled) -> Option<Str
         .filter(|m| m.seq >= first)
         .cloned()
         .collect();
-    Reading::of(tools, &unread, None).await.banner
+    Reading::of(tools, &unread, None, &Frame::new())
+        .await
+        .banner
 }
 
 /// Messages as text, all in one frame.
@@ -359,10 +397,14 @@ struct Reading {
 }
 
 impl Reading {
-    async fn of(tools: &Tools, messages: &[StoredMessage], body_chars: Option<usize>) -> Self {
-        let frame = Frame::new();
+    async fn of(
+        tools: &Tools,
+        messages: &[StoredMessage],
+        body_chars: Option<usize>,
+        frame: &Frame,
+    ) -> Self {
         let voice = Voice::Model {
-            frame: &frame,
+            frame,
             body_chars: body_chars.filter(|_| !tools.verbose),
         };
         let mut lines = vec![frame.notice()];

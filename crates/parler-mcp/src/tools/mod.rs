@@ -19,6 +19,7 @@ mod messages;
 mod rooms;
 mod sessions;
 mod target;
+mod turns;
 
 pub(crate) use sessions::{arrive, code_of};
 
@@ -30,6 +31,7 @@ pub(crate) const TOOLS: &[Tool] = &[
     messages::SEND,
     messages::RECV,
     handoff::HANDOFF,
+    turns::TURN,
     rooms::ROOMS,
     rooms::ROSTER,
 ];

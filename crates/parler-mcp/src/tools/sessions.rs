@@ -213,7 +213,7 @@ async fn can_admit(tools: &Tools) -> Result<(), ToolError> {
 
 async fn say_context(tools: &Tools, room: &str, context: &str) -> Result<(), ToolError> {
     let seed = format!("{CONTEXT_MARK} (from {}):\n{context}", tools.agent.name());
-    tools.send(Outgoing::text(room, seed)).await.map(drop)
+    tools.send(Outgoing::text(room, seed), true).await.map(drop)
 }
 
 /// The line by which people can watch; nothing on a hub that does not do that.
@@ -301,7 +301,7 @@ pub(crate) async fn arrive(tools: &Tools, room: &str, before: &[RoomInfo]) {
         return;
     }
     let arrived = format!("{} joined the session", tools.agent.name());
-    if let Err(error) = tools.send(Outgoing::text(room, arrived)).await {
+    if let Err(error) = tools.send(Outgoing::text(room, arrived), true).await {
         tracing::debug!(%error, "nobody was told of the arrival");
     }
 }
@@ -379,7 +379,7 @@ async fn close(tools: &Tools) -> Result<Reply, ToolError> {
         return Ok(Reply::text("No session is active."));
     };
     let left = format!("{} left the session", tools.agent.name());
-    let told = tools.send(Outgoing::text(&room, left)).await;
+    let told = tools.send(Outgoing::text(&room, left), true).await;
     tools.leave();
     let room = safe::token(&room);
     Ok(Reply::text(match told {

@@ -54,6 +54,7 @@ fn options(app: &App, agent: &Agent, seat: &Arc<Seat>) -> CliResult<McpOptions> 
     options.on_host = Some(on_host);
     options.card = (!app.cx.truthy("PARLER_NO_REGISTER")).then(|| card(app));
     options.presence_managed = app.cx.truthy("PARLER_PRESENCE_MANAGED");
+    options.auto_take = app.cx.var("PARLER_AUTO_TAKE") != Some("0");
     options.verbose = app.cx.truthy("PARLER_MCP_VERBOSE");
     options.hub_label = match place.local {
         true => "local hub".to_owned(),
