@@ -7,8 +7,8 @@ use clap::{Parser, Subcommand};
 use crate::app::{App, Globals};
 use crate::commands::{
     completions, connect, demo, demo_agent, directory, exit_codes, handoff, hook, hub, init,
-    invite, join, leave, mcp, members, memory, presence, recv, rooms, roster, send, session,
-    whoami,
+    invite, join, leave, mcp, members, memory, presence, recv, rooms, roster, send, serve, session,
+    task, whoami,
 };
 use crate::error::{CliResult, EXIT_CODES};
 
@@ -49,6 +49,10 @@ pub enum Command {
     Recv(recv::Args),
     /// Say something in a room, or to an agent
     Send(send::Args),
+    /// Serve a role: register, and list the work that waits for it
+    Serve(serve::Args),
+    /// Take a piece of work, report on it, end it
+    Task(task::Args),
     /// List your rooms and what is unread in them
     Rooms(rooms::Args),
     /// List who is in a room
@@ -108,6 +112,8 @@ impl Command {
             Command::Handoff(args) => handoff::run(app, args).await,
             Command::Recv(args) => recv::run(app, args).await,
             Command::Send(args) => send::run(app, args).await,
+            Command::Serve(args) => serve::run(app, args).await,
+            Command::Task(args) => task::run(app, args).await,
             Command::Rooms(args) => rooms::run(app, args).await,
             Command::Roster(args) => roster::run(app, args).await,
             Command::Presence(args) => presence::run(app, args).await,
@@ -140,6 +146,7 @@ impl Command {
     pub fn waits(&self) -> bool {
         match self {
             Command::Recv(args) => args.watch,
+            Command::Serve(args) => args.waits(),
             Command::Session(args) => args.waits(),
             Command::Mcp(_) | Command::Hook(_) | Command::Hub(_) => true,
             Command::Demo(_) | Command::DemoAgent(_) => true,

@@ -21,6 +21,8 @@ pub mod recv;
 pub mod rooms;
 pub mod roster;
 pub mod send;
+pub mod serve;
 pub mod session;
 pub mod target;
+pub mod task;
 pub mod whoami;

@@ -13,4 +13,5 @@ mod mcp;
 mod misc;
 mod output;
 mod recv;
+mod services;
 mod session;
