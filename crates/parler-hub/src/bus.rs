@@ -12,6 +12,7 @@ use tokio::sync::mpsc;
 
 use crate::defaults;
 use crate::fanout::Fanout;
+use crate::turns::TurnNews;
 use crate::waiters::Waiters;
 
 /// The store's end.
@@ -62,6 +63,8 @@ pub struct Listeners {
     pub waiters: Arc<Waiters>,
     /// Parked redeems.
     pub askers: Arc<Waiters>,
+    /// Parked `turns`, and who is told of turns.
+    pub turns: Arc<TurnNews>,
 }
 
 /// The frame that tells an owner who waits.
@@ -89,6 +92,8 @@ impl Listeners {
                 owner,
                 request,
             } => self.fanout.tell(owner, &waiting(room, request)),
+            Event::Turn(change) => self.turns.changed(change),
+            Event::TurnDue(at) => self.turns.due(*at),
             _ => {}
         }
     }
@@ -97,11 +102,16 @@ impl Listeners {
         match event {
             Event::Appended(entry) => self.waiters.grew(&entry.room, entry.seq),
             // A parked pull of who has to go ends with a refusal: it looks again.
-            Event::Left { room, .. } => self.waiters.stirred(room),
+            Event::Left { room, .. } => {
+                self.waiters.stirred(room);
+                self.turns.stirred(room);
+            }
+            Event::Turn(change) => self.turns.stirred(&RoomName::new(&change.row.turn.room)),
             Event::Asked { room, .. } | Event::Joined { room, .. } => self.askers.stirred(room),
             Event::Deleted { room } => {
                 self.waiters.stirred(room);
                 self.askers.stirred(room);
+                self.turns.stirred(room);
             }
             _ => {}
         }

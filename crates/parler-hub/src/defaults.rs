@@ -69,6 +69,12 @@ pub const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// Batches of commits between the store and the fan-out.
 pub const BUS_DEPTH: usize = 1024;
+/// Changes of turns waiting to be announced; what does not fit is dropped, the ledger has it.
+pub const TURN_NEWS_DEPTH: usize = 1024;
+/// Shortest sleep of the ledger's alarm: what cannot be settled must not become a busy loop.
+pub const ALARM_PAUSE: Duration = Duration::from_millis(20);
+/// Longest sleep of the ledger's alarm: the clock on the wall may be set, or a laptop wake up.
+pub const ALARM_LONGEST: Duration = Duration::from_secs(60);
 /// Depth of arrays and objects inside `parts`. Readers that build a tree stop at 128 in all, and
 /// what a reader cannot read would block it for ever.
 pub const MAX_PARTS_DEPTH: usize = 100;

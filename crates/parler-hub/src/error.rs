@@ -77,6 +77,20 @@ impl OpError {
         OpError::new(ErrorCode::NotOwner, message)
     }
 
+    /// Whether there was no turn to act on.
+    #[must_use]
+    pub fn is_unknown_turn(&self) -> bool {
+        self.code == Some(ErrorCode::UnknownTurn)
+    }
+
+    /// A message that carries no turn, or stands in another room.
+    pub fn unknown_turn(message: &str, room: &str) -> Self {
+        OpError::new(
+            ErrorCode::UnknownTurn,
+            format!("the message '{message}' of '{room}' offers no turn"),
+        )
+    }
+
     /// An op that the protocol knows and this hub does not do.
     pub fn unsupported(op: &str) -> Self {
         OpError::new(

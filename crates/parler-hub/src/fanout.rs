@@ -43,6 +43,8 @@ struct Subscriber {
     outbox: Outbox,
     /// Whether it takes frames about turns and requests too: older clients do not know them.
     turns: bool,
+    /// Whether it can start a turn of its host.
+    wakes: bool,
     rooms: HashSet<RoomName>,
     /// Rooms that ended for the agent between the registration and [`Fanout::add_rooms`], which
     /// brings a list that may be older.
@@ -51,12 +53,18 @@ struct Subscriber {
 
 impl Fanout {
     /// Registers a connection, of no room yet: from now on a room that its agent joins is added.
-    /// Follow with [`Fanout::add_rooms`]. `turns`: also frames about turns and requests. Repeating
-    /// it changes that and nothing else.
-    pub fn subscribe(&self, conn: ConnId, agent: &AgentId, outbox: Outbox, turns: bool) {
+    /// Follow with [`Fanout::add_rooms`]. `turns`: also frames about turns and requests; `wakes`: it
+    /// can start a turn of its host. Repeating it changes these two and nothing else.
+    pub fn subscribe(
+        &self,
+        conn: ConnId,
+        agent: &AgentId,
+        outbox: Outbox,
+        (turns, wakes): (bool, bool),
+    ) {
         let mut inner = self.lock();
         if let Some(known) = inner.subscribers.get_mut(&conn) {
-            known.turns = turns;
+            (known.turns, known.wakes) = (turns, wakes);
             return;
         }
         let rooms = HashSet::new();
@@ -66,6 +74,7 @@ impl Fanout {
                 agent: agent.clone(),
                 outbox,
                 turns,
+                wakes,
                 rooms,
                 gone: Some(HashSet::new()),
             },
@@ -160,6 +169,34 @@ impl Fanout {
         }
     }
 
+    /// Offers a frame to those of these agents that follow a room and asked for more than messages.
+    pub fn tell_all(&self, room: &RoomName, agents: &HashSet<AgentId>, frame: &ServerFrame) {
+        let inner = self.lock();
+        let mut bytes: Option<Utf8Bytes> = None;
+        for subscriber in inner.of_room(room) {
+            if subscriber.turns && agents.contains(&subscriber.agent) {
+                let bytes = bytes.get_or_insert_with(|| Reply::from(frame).0);
+                self.offer(subscriber, bytes);
+            }
+        }
+    }
+
+    /// Whether anybody in a room asked for more than messages.
+    #[must_use]
+    pub fn anybody_follows_turns(&self, room: &RoomName) -> bool {
+        let inner = self.lock();
+        inner.of_room(room).any(|subscriber| subscriber.turns)
+    }
+
+    /// Whether an agent has a subscribed connection that can start a turn of its host.
+    #[must_use]
+    pub fn wakes(&self, agent: &str) -> bool {
+        let inner = self.lock();
+        let conns = inner.by_agent.get(agent).into_iter().flatten();
+        let mut subscribers = conns.filter_map(|conn| inner.subscribers.get(conn));
+        subscribers.any(|subscriber| subscriber.wakes)
+    }
+
     /// What does not fit into an outbox is dropped and counted.
     fn offer(&self, subscriber: &Subscriber, bytes: &Utf8Bytes) {
         let counter = match subscriber.outbox.try_send(bytes.clone()) {
@@ -184,6 +221,11 @@ impl Fanout {
 }
 
 impl Inner {
+    fn of_room(&self, room: &RoomName) -> impl Iterator<Item = &Subscriber> {
+        let conns = self.by_room.get(room).into_iter().flatten();
+        conns.filter_map(|conn| self.subscribers.get(conn))
+    }
+
     fn add(&mut self, conn: ConnId, room: RoomName) {
         if let Some(subscriber) = self.subscribers.get_mut(&conn) {
             if let Some(gone) = &mut subscriber.gone {
@@ -266,7 +308,7 @@ mod tests {
     fn a_follower_gets_others_messages_and_none_of_its_own() {
         let fanout = Fanout::default();
         let (tx, mut rx) = mpsc::channel(8);
-        fanout.subscribe(ConnId(1), &AgentId::trusted("UA"), tx, false);
+        fanout.subscribe(ConnId(1), &AgentId::trusted("UA"), tx, (false, true));
         fanout.deliver(&entry(1, "UB"));
         assert!(rx.try_recv().is_err(), "not in the room yet");
         fanout.joined(&RoomName::new("r"), &AgentId::trusted("UA"));
@@ -287,7 +329,7 @@ mod tests {
         let fanout = Fanout::default();
         let (agent, room) = (AgentId::trusted("UA"), RoomName::new("r"));
         let (tx, mut rx) = mpsc::channel(8);
-        fanout.subscribe(ConnId(1), &agent, tx, false);
+        fanout.subscribe(ConnId(1), &agent, tx, (false, true));
         fanout.left(&room, &agent);
         // The list was read before the agent had to go.
         fanout.add_rooms(ConnId(1), [room.clone(), RoomName::new("other")]);
@@ -304,7 +346,7 @@ mod tests {
         let owner = AgentId::trusted("UA");
         let connect = |conn, agent: &AgentId, turns| {
             let (tx, rx) = mpsc::channel(8);
-            fanout.subscribe(ConnId(conn), agent, tx, turns);
+            fanout.subscribe(ConnId(conn), agent, tx, (turns, true));
             rx
         };
         let mut with = connect(1, &owner, true);
@@ -315,7 +357,7 @@ mod tests {
         assert!(without.try_recv().is_err() && stranger.try_recv().is_err());
         // It may change its mind.
         let (tx, _) = mpsc::channel(8);
-        fanout.subscribe(ConnId(2), &owner, tx, true);
+        fanout.subscribe(ConnId(2), &owner, tx, (true, true));
         fanout.tell(&owner, &ServerFrame::Pong);
         assert!(without.try_recv().is_ok());
     }
@@ -337,7 +379,7 @@ mod tests {
     fn a_full_outbox_drops_and_counts() {
         let fanout = Fanout::default();
         let (tx, _rx) = mpsc::channel(1);
-        fanout.subscribe(ConnId(1), &AgentId::trusted("UA"), tx, false);
+        fanout.subscribe(ConnId(1), &AgentId::trusted("UA"), tx, (false, true));
         fanout.add_rooms(ConnId(1), [RoomName::new("r")]);
         fanout.deliver(&entry(1, "UB"));
         fanout.deliver(&entry(2, "UB"));

@@ -19,13 +19,16 @@ pub mod http;
 pub mod hubkey;
 pub mod janitor;
 pub mod listen;
+pub mod live;
 pub mod ops;
 pub mod presence;
 pub mod random;
 pub mod rate;
 mod run;
+pub mod stall;
 pub mod state;
 pub mod tls;
+pub mod turns;
 pub mod waiters;
 
 use std::future::Future;
@@ -142,10 +145,14 @@ impl Hub {
             store,
             bus,
         } = self;
+        // What ran out while the hub was away is so before anybody asks.
+        turns::settle(&state).await;
         let router = http::router(Arc::clone(&state));
         let serving = http::accept::serve(Arc::clone(&state), listener, router);
         let presence = flush_presence(Arc::clone(&state));
         let janitor = janitor::run(Arc::clone(&state));
+        let alarm = turns::alarm(Arc::clone(&state));
+        let announcer = turns::announce(Arc::clone(&state));
         let stopped = async {
             tokio::select! {
                 () = shutdown => {}
@@ -162,6 +169,8 @@ impl Hub {
             never = serving => match never {},
             () = presence => unreachable!("the flush loop runs for ever"),
             () = janitor => unreachable!("the janitor runs for ever"),
+            () = alarm => unreachable!("the alarm is set for ever"),
+            () = announcer => unreachable!("turns are announced for ever"),
         }
     }
 }

@@ -46,6 +46,13 @@ impl Heard {
         }
     }
 
+    /// When an agent was heard of, as far as that is not written yet; 0: not since then.
+    #[must_use]
+    pub fn last(&self, agent: &str) -> i64 {
+        let times = self.times.lock().unwrap_or_else(PoisonError::into_inner);
+        times.get(agent).copied().unwrap_or(0)
+    }
+
     /// Writes what was noted.
     pub async fn flush(&self, store: &dyn Store) {
         let times = std::mem::take(&mut *self.times.lock().unwrap_or_else(PoisonError::into_inner));

@@ -15,9 +15,11 @@ use crate::authz::Members;
 use crate::bus::Listeners;
 use crate::config::Config;
 use crate::fanout::{ConnId, Fanout};
+use crate::live::Live;
 use crate::presence::Heard;
 use crate::rate::Budgets;
 use crate::tls::Tls;
+use crate::turns::TurnNews;
 use crate::waiters::Waiters;
 
 /// What one hub is, shared by everything that serves it.
@@ -31,6 +33,7 @@ pub struct HubState {
     budgets: Budgets,
     members: Members,
     heard: Heard,
+    live_agents: Arc<Live>,
     tls: Option<Tls>,
     stopping: watch::Sender<bool>,
     next_conn: AtomicU64,
@@ -96,6 +99,7 @@ impl HubState {
             listeners,
             members: Members::default(),
             heard: Heard::default(),
+            live_agents: Arc::default(),
             tls,
             stopping: watch::Sender::new(false),
             next_conn: AtomicU64::new(1),
@@ -146,6 +150,18 @@ impl HubState {
     #[must_use]
     pub fn waiters(&self) -> &Arc<Waiters> {
         &self.listeners.waiters
+    }
+
+    /// Who is connected.
+    #[must_use]
+    pub fn live(&self) -> &Arc<Live> {
+        &self.live_agents
+    }
+
+    /// News of turns.
+    #[must_use]
+    pub fn turn_news(&self) -> &Arc<TurnNews> {
+        &self.listeners.turns
     }
 
     /// Parked redeems.

@@ -31,6 +31,7 @@ use super::handshake::{Handshake, Step};
 use crate::defaults;
 use crate::error::OpError;
 use crate::fanout::{Outbox, Subscription};
+use crate::live::{Present, What};
 use crate::ops::{self, Caller, Queueing, Running, Started};
 use crate::state::{Admission, Agent, HubState, NoPlace};
 
@@ -95,6 +96,7 @@ pub async fn run(state: Arc<HubState>, socket: WebSocket, address: IpAddr) {
         pushes,
         handshake: Handshake::default(),
         agent: None,
+        present: None,
         pending: VecDeque::new(),
         pending_bytes: 0,
         running: FuturesOrdered::new(),
@@ -115,9 +117,10 @@ pub async fn run(state: Arc<HubState>, socket: WebSocket, address: IpAddr) {
         running,
         queueing,
         admission,
+        present,
         ..
     } = session;
-    drop((running, queueing, subscription));
+    drop((running, queueing, subscription, present));
     writer.close(stream, end).await;
     drop(admission);
 }
@@ -132,6 +135,8 @@ struct Session {
     stopping: watch::Receiver<bool>,
     handshake: Handshake,
     agent: Option<Agent>,
+    /// Says that the agent is connected.
+    present: Option<Present>,
     /// Read ahead, not started.
     pending: VecDeque<(Request, usize)>,
     pending_bytes: usize,
@@ -286,6 +291,8 @@ impl Session {
                             conn = self.admission.conn.0,
                             "in"
                         );
+                        let live = self.state.live();
+                        self.present = Some(live.enter(&agent.id, What::Connection));
                         self.agent = Some(agent);
                         self.clock.logged_in(self.state.config().idle_timeout);
                         self.writer.feed(Reply::from(frame).0).await

@@ -5,12 +5,14 @@ mod invite;
 mod ledger;
 mod members;
 mod memory;
+mod policy;
 mod presence;
 mod pull;
 mod rooms;
 mod send;
 mod services;
 mod subscribe;
+mod turns;
 
 use std::future::Future;
 use std::net::IpAddr;
@@ -103,6 +105,12 @@ async fn other(caller: Caller, frame: ClientFrame) -> Reply {
         ClientFrame::Lookup(op) => discover::lookup(caller, op).await.into(),
         ClientFrame::Remember(op) => memory::remember(caller, op).await.into(),
         ClientFrame::Recall(op) => memory::recall(caller, op).await.into(),
+        ClientFrame::Release(op) => turns::release(caller, op).await.into(),
+        ClientFrame::Decline(op) => turns::decline(caller, op).await.into(),
+        ClientFrame::Cancel(op) => turns::cancel(caller, op).await.into(),
+        ClientFrame::Turns(op) => turns::turns(caller, op).await.into(),
+        ClientFrame::BindName(op) => policy::bind_name(caller, op).await.into(),
+        ClientFrame::RoomPolicy(op) => policy::room_policy(caller, op).await.into(),
         ClientFrame::Unsubscribe => subscribe::unsubscribe(&caller).into(),
         later => OpError::unsupported(op_name(&later)).into(),
     }

@@ -9,6 +9,7 @@ use tokio::time::{Instant, timeout_at};
 use super::{Caller, cap_field};
 use crate::conn::Reply;
 use crate::error::OpError;
+use crate::live::What;
 use crate::now_ms;
 
 /// Reads a room. With `since` the cursor stays; with `ack` it moves there first and not again;
@@ -56,6 +57,10 @@ async fn park(
 ) -> Result<Option<Page>, OpError> {
     let mut stopping = caller.stopping.clone();
     let mut parked = caller.state.waiters().park(room);
+    let _listens = caller
+        .state
+        .live()
+        .enter(&caller.agent.id, What::ParkedPull);
     loop {
         // Read after parking: what was appended in between is found here or wakes us.
         let page = read(caller, room, from, limit).await?;

@@ -13,25 +13,28 @@ use sha2::{Digest as _, Sha256};
 use super::{Caller, Running, cap_optional};
 use crate::conn::parts::{Checked, Kinds};
 use crate::error::OpError;
-use crate::{now_ms, random};
+use crate::{now_ms, random, turns};
 
 /// Checks a message and queues it in the store. What it resolves to is the rest: it waits for the
 /// commit and answers. The two are apart so that a connection queues its sends one by one, in
 /// their order, and waits for many commits at once.
 pub async fn queue(caller: Caller, op: Send<Checked<Box<str>>>) -> Running {
     match submit(&caller, op).await {
-        Ok((room, committing)) => {
-            Box::pin(async move { committed(&caller, &room, committing).await.into() })
-        }
+        Ok(queued) => Box::pin(async move { committed(&caller, queued).await.into() }),
         Err(error) if error.is_rate_limit() => super::refuse_send(error).await,
         Err(error) => Box::pin(std::future::ready(error.into())),
     }
 }
 
-async fn submit(
-    caller: &Caller,
-    op: Send<Checked<Box<str>>>,
-) -> Result<(RoomName, Committing), OpError> {
+/// A message in the store's queue.
+struct Queued {
+    room: RoomName,
+    committing: Committing,
+    /// It offers a turn: its author is told at once whether anybody is there.
+    offers: bool,
+}
+
+async fn submit(caller: &Caller, op: Send<Checked<Box<str>>>) -> Result<Queued, OpError> {
     check_caps(&op)?;
     let (state, agent) = (&caller.state, &caller.agent);
     let now = now_ms();
@@ -59,6 +62,7 @@ async fn submit(
         None => None,
     };
     let ledger = super::ledger::notes(&op.parts, op.deadline_secs, now)?;
+    let offers = ledger.as_ref().is_some_and(|notes| notes.offer.is_some());
     let append = Append {
         agent: agent.id.clone(),
         name: agent.name.clone(),
@@ -75,28 +79,25 @@ async fn submit(
         join,
         now,
     };
-    Ok((room, state.store().submit(append).await?))
+    Ok(Queued {
+        room,
+        committing: state.store().submit(append).await?,
+        offers,
+    })
 }
 
-async fn committed(
-    caller: &Caller,
-    room: &RoomName,
-    committing: Committing,
-) -> Result<ServerFrame, OpError> {
-    let sent = |id: String, seq: i64| {
-        Ok(ServerFrame::Sent(Sent {
-            id,
-            seq,
-            room: room.to_string(),
-            turn: None,
-        }))
-    };
+async fn committed(caller: &Caller, queued: Queued) -> Result<ServerFrame, OpError> {
+    let Queued {
+        room,
+        committing,
+        offers,
+    } = queued;
     match committing.await? {
         Appended::New(entry) => {
             caller.state.count_message();
-            sent(entry.id.to_string(), entry.seq.0)
+            Ok(sent(caller, room, entry.id.to_string(), entry.seq.0, offers).await)
         }
-        Appended::Repeat { id, seq } => sent(id, seq.0),
+        Appended::Repeat { id, seq } => Ok(sent(caller, room, id, seq.0, offers).await),
         Appended::KeyReused => Err(OpError::new(
             ErrorCode::Protocol,
             "this clientId was used for another message in this room: use a new one",
@@ -105,6 +106,22 @@ async fn committed(
         Appended::UnknownService => Err(OpError::unknown_service(room.as_str())),
         Appended::Denied => Err(OpError::service_closed(room.as_str())),
     }
+}
+
+/// The reply to a stored message.
+async fn sent(caller: &Caller, room: RoomName, id: String, seq: i64, offers: bool) -> ServerFrame {
+    let state = &caller.state;
+    let view = match offers {
+        // The message is stored: that its turn cannot be shown now must not read as a failure.
+        true => state.store().turn_view(id.clone()).await.ok().flatten(),
+        false => None,
+    };
+    ServerFrame::Sent(Sent {
+        id,
+        seq,
+        room: room.to_string(),
+        turn: view.map(|view| turns::shown(state, view)),
+    })
 }
 
 fn check_caps(op: &Send<Checked<Box<str>>>) -> Result<(), OpError> {

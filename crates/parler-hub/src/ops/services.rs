@@ -1,8 +1,7 @@
 //! `serve`, `queue`, `claim`, `complete`: work for whoever serves a role.
 //!
 //! Who gets a piece is decided by the store, in one step. Here stand the caps, the words, and the
-//! crossing to turns: a claim of a message that is no service work means a turn
-//! ([`turn_claim`], [`turn_complete`]).
+//! crossing to turns: a claim of a message that is no service work means a turn.
 
 use parler_protocol::{
     Claim, Claimed, Complete, Completed, EndpointRef, ErrorCode, Joined, Queue, RoomKind, RoomName,
@@ -12,7 +11,7 @@ use parler_store::{
     ClaimOutcome, CompleteOutcome, LogEntry, NewWorker, ServeOutcome, Work, WorkEnd,
 };
 
-use super::{Caller, cap_field, cap_optional};
+use super::{Caller, cap_field, cap_optional, turns};
 use crate::conn::Reply;
 use crate::error::OpError;
 use crate::now_ms;
@@ -73,7 +72,7 @@ pub async fn claim(caller: Caller, op: Claim) -> Result<ServerFrame, OpError> {
     let room = RoomName::new(&op.room);
     let kind = kind(&caller, &room).await?;
     if kind != RoomKind::Service {
-        return turn_claim(op, kind);
+        return turns::claim(&caller, op).await;
     }
     let (shortest, longest) = limits::SERVICE_LEASE_SECS;
     let lease = op.lease_secs.unwrap_or(limits::DEFAULT_LEASE_SECS);
@@ -94,7 +93,7 @@ pub async fn claim(caller: Caller, op: Claim) -> Result<ServerFrame, OpError> {
             }),
             ..not_claimed(op)
         })),
-        ClaimOutcome::NotWork => turn_claim(op, kind),
+        ClaimOutcome::NotWork => turn_claim(&caller, op).await,
         ClaimOutcome::NotMember => Err(OpError::not_member(&op.room)),
     }
 }
@@ -108,7 +107,7 @@ pub async fn complete(caller: Caller, op: Complete) -> Result<ServerFrame, OpErr
     let room = RoomName::new(&op.room);
     let kind = kind(&caller, &room).await?;
     if kind != RoomKind::Service {
-        return turn_complete(op, kind);
+        return turns::complete(&caller, op).await;
     }
     let end = match op.status {
         TaskStatus::Done => WorkEnd::Done,
@@ -125,7 +124,7 @@ pub async fn complete(caller: Caller, op: Complete) -> Result<ServerFrame, OpErr
     match caller.state.store().complete(work, end).await? {
         CompleteOutcome::Completed => Ok(completed(op, true)),
         CompleteOutcome::Unchanged => Ok(completed(op, false)),
-        CompleteOutcome::NotWork => turn_complete(op, kind),
+        CompleteOutcome::NotWork => turn_complete(&caller, op).await,
         CompleteOutcome::NotMember => Err(OpError::not_member(&op.room)),
     }
 }
@@ -146,19 +145,21 @@ fn work(caller: &Caller, room: RoomName, message: &str, take: Option<i64>) -> Wo
     }
 }
 
-/// A claim of a message that is no service work: there are no turns to claim yet.
-fn turn_claim(op: Claim, kind: RoomKind) -> Result<ServerFrame, OpError> {
-    match kind {
-        RoomKind::Service => Ok(ServerFrame::Claimed(not_claimed(op))),
-        _ => Err(OpError::not_a_service(&op.room)),
+/// A claim of a message that is no service work: a turn, or in a service room nothing to claim.
+async fn turn_claim(caller: &Caller, op: Claim) -> Result<ServerFrame, OpError> {
+    let nothing = not_claimed(op.clone());
+    match turns::claim(caller, op).await {
+        Err(error) if error.is_unknown_turn() => Ok(ServerFrame::Claimed(nothing)),
+        answer => answer,
     }
 }
 
 /// The same for the end of one.
-fn turn_complete(op: Complete, kind: RoomKind) -> Result<ServerFrame, OpError> {
-    match kind {
-        RoomKind::Service => Ok(completed(op, false)),
-        _ => Err(OpError::not_a_service(&op.room)),
+async fn turn_complete(caller: &Caller, op: Complete) -> Result<ServerFrame, OpError> {
+    let nothing = completed(op.clone(), false);
+    match turns::complete(caller, op).await {
+        Err(error) if error.is_unknown_turn() => Ok(nothing),
+        answer => answer,
     }
 }
 

@@ -15,8 +15,8 @@ pub async fn subscribe(caller: Caller, op: Subscribe) -> Result<ServerFrame, OpE
         outbox,
         ..
     } = caller;
-    let turns = op.turns == Some(true);
-    state.fanout().subscribe(conn, &agent.id, outbox, turns);
+    let wants = (op.turns == Some(true), op.wakes != Some(false));
+    state.fanout().subscribe(conn, &agent.id, outbox, wants);
     let rooms = state.store().rooms(&agent.id).await?;
     state
         .fanout()
