@@ -22,8 +22,7 @@ struct Cast {
 }
 
 async fn cast(hub: &TestHub) -> Cast {
-    let login =
-        |n, name, role| RawSocket::login(hub.addr(), Box::leak(Box::new(keys(n))), name, role);
+    let login = async |n, name, role| RawSocket::login(hub.addr(), &keys(n), name, role).await;
     let mut cast = Cast {
         ann: login(1, "ann", Some("planner")).await,
         ben: login(2, "ben", Some("webdev")).await,
