@@ -237,9 +237,6 @@ async fn ops_of_the_contract_that_are_not_here_yet_say_so() {
     let mut a = agent(&hub, 1, "a").await;
     a.open_channel("r").await;
     for frame in [
-        json!({"op": "turns"}),
-        json!({"op": "release", "room": "r", "message": "m"}),
-        json!({"op": "bind_name", "room": "r", "name": "n", "agent": "x"}),
         json!({"op": "mint_watch", "room": "r"}),
         json!({"op": "get_blob", "id": "x"}),
     ] {
