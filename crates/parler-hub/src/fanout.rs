@@ -366,7 +366,7 @@ mod tests {
     fn a_connection_follows_no_more_rooms_than_it_may() {
         let fanout = Fanout::default();
         let (tx, _rx) = mpsc::channel(1);
-        fanout.subscribe(ConnId(1), &AgentId::trusted("UA"), tx, false);
+        fanout.subscribe(ConnId(1), &AgentId::trusted("UA"), tx, (false, true));
         let rooms = (0..defaults::MAX_FOLLOWED_ROOMS + 5).map(|n| RoomName::new(&format!("r{n}")));
         fanout.add_rooms(ConnId(1), rooms);
         fanout.joined(&RoomName::new("one more"), &AgentId::trusted("UA"));
