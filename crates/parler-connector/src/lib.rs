@@ -62,6 +62,7 @@ pub mod render;
 mod replies;
 mod rule;
 pub mod safe;
+pub mod services;
 pub mod session;
 mod shared;
 mod slots;

@@ -3,11 +3,12 @@
 
 use std::time::{Duration, Instant};
 
+use parler_connector::services::{Claimed, Held};
 use parler_connector::{Client, ClientError, ClientOptions, Endpoint, Outgoing, Read, Redeemed};
 use parler_identity::message::{SigState, bound_to_room, check};
 use parler_protocol::{
-    ClientFrame, ErrorCode, Fact, HandoffRef, Invite, Recall, RoomKind, RoomOp, ServerFrame,
-    StoredMessage, Target, TypedPart,
+    ClientFrame, Dispatch, ErrorCode, Fact, HandoffRef, Invite, Part, Recall, RoomKind, RoomOp,
+    ServerFrame, StoredMessage, Target, TaskStatus, TypedPart,
 };
 use parler_testkit::{SOON, TestHub, keys};
 use tokio::time::timeout;
@@ -342,4 +343,55 @@ async fn facts_are_remembered_and_recalled() {
     };
     let refused = reviewer.recall(foreign).await.unwrap_err();
     assert_eq!(refused.code(), Some(&ErrorCode::NotMember));
+}
+
+#[tokio::test]
+async fn work_is_taken_by_one_and_ended_by_its_take() {
+    let hub = TestHub::start().await;
+    let (a, b) = (agent(&hub, 1, "a").await, agent(&hub, 2, "b").await);
+    let asks = agent(&hub, 3, "asks").await;
+    let room = a.serve("review").await.unwrap();
+    assert_eq!(b.serve("review").await.unwrap(), room);
+    let target = Target::Service {
+        service: "review".into(),
+    };
+    let role = "review".into();
+    let parts = vec![Part::text("branch auth"), Dispatch { role }.to_part()];
+    let sent = asks.send(Outgoing::new(target, parts)).await.unwrap();
+
+    let waits = b.queue(&room, "review", None).await.unwrap();
+    assert_eq!(waits[0].id, sent.id);
+    let (state, sig) = check(&waits[0]);
+    let bound = bound_to_room(&waits[0], &sig.unwrap(), b.id().as_str());
+    assert!(state == SigState::Valid && bound, "fit to be acted on");
+
+    let Claimed::Won(held) = a.claim_work(&room, &sent.id, Some(60)).await.unwrap() else {
+        panic!("nobody else wanted it");
+    };
+    match b.claim_work(&room, &sent.id, None).await.unwrap() {
+        Claimed::Lost {
+            holder: Some(holder),
+        } => assert_eq!(holder.id, a.id().to_string()),
+        other => panic!("{other:?}"),
+    }
+    let Claimed::Won(renewed) = a.renew_work(&held, Some(3600)).await.unwrap() else {
+        panic!("it is still a's");
+    };
+    assert!(renewed.take == held.take && renewed.lease_until > held.lease_until);
+    let stale = Held {
+        take: held.take.map(|take| take + 1),
+        ..held.clone()
+    };
+    let lost = a.renew_work(&stale, None).await.unwrap();
+    assert_eq!(lost, Claimed::Lost { holder: None });
+
+    let done = TaskStatus::Done;
+    let end = async |who: &Client, take| {
+        who.complete_work(&room, &sent.id, done, take)
+            .await
+            .unwrap()
+    };
+    assert!(!end(&b, None).await && !end(&a, stale.take).await);
+    assert!(end(&a, held.take).await);
+    assert!(!end(&a, held.take).await, "for good");
 }

@@ -8,7 +8,7 @@ use crate::app::{App, Globals};
 use crate::commands::{
     attention, completions, connect, demo, demo_agent, directory, exit_codes, handoff, hook, hub,
     init, invite, join, leave, mcp, members, memory, presence, recv, room, rooms, roster, send,
-    session, token, turns, whoami,
+    serve, session, task, token, turns, whoami,
 };
 use crate::error::{CliResult, EXIT_CODES};
 
@@ -53,6 +53,10 @@ pub enum Command {
     Recv(recv::Args),
     /// Say something in a room, or to an agent
     Send(send::Args),
+    /// Serve a role: register, and list the work that waits for it
+    Serve(serve::Args),
+    /// Take a piece of work, report on it, end it
+    Task(task::Args),
     /// List your rooms and what is unread in them
     Rooms(rooms::Args),
     /// Look at or change the settings of a room
@@ -121,6 +125,8 @@ impl Command {
             Command::Room(args) => room::run(app, args).await,
             Command::Recv(args) => recv::run(app, args).await,
             Command::Send(args) => send::run(app, args).await,
+            Command::Serve(args) => serve::run(app, args).await,
+            Command::Task(args) => task::run(app, args).await,
             Command::Rooms(args) => rooms::run(app, args).await,
             Command::Roster(args) => roster::run(app, args).await,
             Command::Presence(args) => presence::run(app, args).await,
@@ -157,6 +163,7 @@ impl Command {
             Command::Recv(args) => args.watch,
             Command::Turns(args) => args.watch,
             Command::Handoff(args) => args.wait.is_some(),
+            Command::Serve(args) => args.waits(),
             Command::Session(args) => args.waits(),
             Command::Mcp(_) | Command::Hook(_) | Command::Hub(_) => true,
             Command::Demo(_) | Command::DemoAgent(_) => true,

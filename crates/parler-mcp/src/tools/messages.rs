@@ -76,7 +76,7 @@ struct SendArgs {
     /// Service.
     #[serde(default, deserialize_with = "words")]
     service: Option<String>,
-    /// Work for whoever serves this role; not with room, to, service.
+    /// Work for whoever serves this role; not with room, to.
     #[serde(default, deserialize_with = "words")]
     role: Option<String>,
     /// No answer to the turn that you hold.
@@ -109,11 +109,12 @@ async fn send(tools: &Tools, args: SendArgs) -> Result<Reply, ToolError> {
         args.to.as_deref(),
         args.service.as_deref(),
     );
-    if args.role.is_some() && (room.is_some() || to.is_some() || service.is_some()) {
+    if args.role.is_some() && (room.is_some() || to.is_some()) {
         return Err(ToolError::refused(
-            "role goes to the active session; leave out room, to and service",
+            "role goes to the service of that name, or to another by `service`; leave out room and to",
         ));
     }
+    let service = service.or(args.role.as_deref());
     let target = target::resolve(tools, room, to, service).await?;
     let mut parts = vec![Part::text(&args.text)];
     if let Some(role) = args.role {

@@ -15,7 +15,7 @@ use crate::output::human::{line, place};
 /// Say something in a room, or to an agent.
 #[derive(clap::Args)]
 #[command(
-    after_help = "Examples:\n  parler send tests are green\n  git log -1 | parler send -\n  parler send --to webdev \"ready?\""
+    after_help = "Examples:\n  parler send tests are green\n  git log -1 | parler send -\n  parler send --to webdev \"ready?\"\n  parler send --role reviewer \"review branch auth\""
 )]
 pub struct Args {
     /// The text; `-` reads it from standard input
@@ -23,8 +23,9 @@ pub struct Args {
     pub text: Vec<String>,
     #[command(flatten)]
     pub target: TargetArgs,
-    /// As work for whoever has that role, in the active session
-    #[arg(long, conflicts_with_all = ["room", "to", "service"])]
+    /// As work for whoever serves that role; to the service of that name unless --service names
+    /// another
+    #[arg(long, conflicts_with_all = ["room", "to"])]
     pub role: Option<String>,
     /// Mention somebody by name or id (repeatable)
     #[arg(long = "mention", value_name = "WHO")]
@@ -39,7 +40,12 @@ pub async fn run(app: &App, args: Args) -> CliResult {
     let text = text_of(&args.text, "send")?;
     let agent = app.agent(None)?;
     let client = connect_hub::client(app, &agent).await?;
-    let target = args.target.find(&agent, &client).await?;
+    let target = match (&args.role, &args.target.service) {
+        (Some(role), None) => Target::Service {
+            service: role.clone(),
+        },
+        _ => args.target.find(&agent, &client).await?,
+    };
     let mut parts = vec![Part::text(text)];
     if let Some(role) = args.role {
         parts.push(Dispatch { role }.to_part());

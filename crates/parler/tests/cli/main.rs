@@ -14,6 +14,7 @@ mod misc;
 mod names;
 mod output;
 mod recv;
+mod services;
 mod session;
 mod token;
 mod turns;
