@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use parler_connector::Client;
+use parler_connector::wake::once::Once;
 use parler_protocol::StoredMessage;
 use serde_json::json;
 
@@ -85,7 +86,11 @@ pub async fn run(app: &App, args: Args) -> CliResult {
         }
     };
     client.close().await;
-    let shown: Vec<_> = work.iter().map(|m| Shown::new(m, &agent.me())).collect();
+    let once = Once::open(&agent.identity.base, agent.config.id.as_str());
+    let shown: Vec<_> = work
+        .iter()
+        .map(|m| Shown::new(m, &agent.me(), &once))
+        .collect();
     app.out.both(
         &text,
         &json!({ "room": room, "role": args.service, "messages": shown }),
@@ -155,7 +160,10 @@ impl Serving<'_> {
     /// Writes on a thread of its own, so that a reader that does not read holds up no signal.
     async fn show(&self, piece: &StoredMessage) -> CliResult {
         let text = match self.out.json {
-            true => output::json::line(&Shown::new(piece, &self.agent.me())),
+            true => {
+                let once = Once::open(&self.agent.identity.base, self.agent.config.id.as_str());
+                output::json::line(&Shown::new(piece, &self.agent.me(), &once))
+            }
             false => self.text(piece),
         };
         let written = tokio::task::spawn_blocking(move || output::write(&text)).await;
