@@ -21,6 +21,8 @@ pub struct Swept {
     pub messages: u64,
     /// Facts without a key.
     pub facts: u64,
+    /// Blobs.
+    pub blobs: u64,
 }
 
 /// Runs for ever; the first time one interval after the start, so that a hub that keeps being
@@ -53,6 +55,7 @@ pub async fn sweep(state: &HubState, now: i64) -> Result<Swept, StoreError> {
         invites: invites(state, now).await?,
         messages: messages(state, now).await?,
         facts: facts(state).await?,
+        blobs: blobs(state, now).await?,
     })
 }
 
@@ -72,6 +75,23 @@ async fn invites(state: &HubState, now: i64) -> Result<u64, StoreError> {
             .await?;
         gone += u64::from(step);
         if step < defaults::SWEEP_ROWS || !breathe(state).await {
+            return Ok(gone);
+        }
+    }
+}
+
+/// Blobs that nobody can read go in any case.
+async fn blobs(state: &HubState, now: i64) -> Result<u64, StoreError> {
+    let age = state.config().retention.blobs;
+    let unused_since = age.map(|age| {
+        let age = i64::try_from(age.as_millis()).unwrap_or(i64::MAX);
+        now.saturating_sub(age)
+    });
+    let mut gone = 0;
+    loop {
+        let step = state.blobs().collect(unused_since).await?;
+        gone += step as u64;
+        if step == 0 || !breathe(state).await {
             return Ok(gone);
         }
     }

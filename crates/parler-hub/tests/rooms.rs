@@ -241,7 +241,6 @@ async fn ops_of_the_contract_that_are_not_here_yet_say_so() {
         json!({"op": "release", "room": "r", "message": "m"}),
         json!({"op": "bind_name", "room": "r", "name": "n", "agent": "x"}),
         json!({"op": "mint_watch", "room": "r"}),
-        json!({"op": "get_blob", "id": "x"}),
     ] {
         let reply = a.ask(frame.clone()).await;
         assert_eq!(reply["code"], "unsupported", "{frame}");
