@@ -28,6 +28,7 @@
 //! ```
 #![warn(missing_docs)]
 
+mod blobs;
 mod call;
 mod client;
 pub mod config;
@@ -68,6 +69,7 @@ mod transport;
 mod turns;
 pub mod wake;
 
+pub use blobs::Fetched;
 pub use client::{Client, Read, Redeemed};
 pub use error::ClientError;
 pub use handle::handle_for;
