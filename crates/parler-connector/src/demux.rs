@@ -147,6 +147,9 @@ impl Actor {
                 // to end the connection.
                 tracing::debug!(kind = kind_of(&frame), "ignoring a reply to nothing");
             }
+            Heard::Bytes(bytes) => {
+                tracing::debug!(bytes = bytes.len(), "ignoring bytes that nobody asked for");
+            }
             Heard::Unreadable(_) | Heard::Nothing => {}
         }
     }

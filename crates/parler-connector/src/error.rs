@@ -187,6 +187,15 @@ pub enum ClientError {
         /// The op.
         what: &'static str,
     },
+    /// The hub sent other bytes than those of the blob that it was asked for.
+    #[error("the bytes that the hub sent are not those of blob {id}; they were not taken")]
+    WrongBytes {
+        /// The blob.
+        id: String,
+    },
+    /// What was to be posted cannot be read, or what was fetched cannot be written.
+    #[error("the bytes on this side: {0}")]
+    LocalFile(String),
     /// The system gives no random bytes, so the hub cannot be asked to prove its key.
     #[error("the system gives no random bytes: {0}")]
     NoRandomness(String),
@@ -282,6 +291,8 @@ impl ClientError {
             ClientError::Throttled { .. }
             | ClientError::Unexpected { .. }
             | ClientError::NotASingleRequest { .. }
+            | ClientError::WrongBytes { .. }
+            | ClientError::LocalFile(_)
             | ClientError::NoRandomness(_)
             | ClientError::Stopped => return None,
         };

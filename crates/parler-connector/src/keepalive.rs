@@ -271,7 +271,7 @@ pub(crate) async fn ask_aside(
 }
 
 /// Opens a connection beside that of the client. It ends when it is dropped.
-async fn open_aside(shared: &Shared) -> Result<Link, ClientError> {
+pub(crate) async fn open_aside(shared: &Shared) -> Result<Link, ClientError> {
     let limit = Instant::now() + shared.options.timeouts.connect;
     let mut link = Link::open(shared, limit).await?;
     if let Some(presence) = shared.presence() {

@@ -29,6 +29,7 @@
 #![warn(missing_docs)]
 
 pub mod addressee;
+mod blobs;
 mod call;
 pub mod cards;
 mod client;
@@ -75,6 +76,7 @@ mod transport;
 mod turns;
 pub mod wake;
 
+pub use blobs::Fetched;
 pub use client::{Client, Read, Redeemed};
 pub use error::ClientError;
 pub use handle::handle_for;

@@ -15,7 +15,7 @@ use tokio_tungstenite::tungstenite::Utf8Bytes;
 use crate::error::{ClientError, words};
 use crate::login;
 use crate::shared::Shared;
-use crate::transport::{self, Ending, Heard, MAX_MESSAGE_BYTES, Socket, hear, say};
+use crate::transport::{self, Ending, Heard, MAX_MESSAGE_BYTES, Socket, hear, say, say_bytes};
 
 /// Close code of a hub that does not want this client: RFC 6455, policy violation.
 const CLOSE_VIOLATION: u16 = 1008;
@@ -216,6 +216,66 @@ impl Link {
                 Ok(_) => {}
                 Err(closed @ Ending::Closed { .. }) => return Err(Broken::Ended(closed)),
                 Err(ending) => return Err(Broken::Ended(unwritable.unwrap_or(ending))),
+            }
+        }
+    }
+
+    /// Sends one binary message. A hub that ends the connection meanwhile says why before: that
+    /// is what comes back.
+    pub(crate) async fn send_bytes(
+        &mut self,
+        bytes: Vec<u8>,
+        limit: Instant,
+    ) -> Result<(), Broken> {
+        match timeout_at(limit, say_bytes(&mut self.socket.sink, bytes)).await {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(ending)) => match timeout_at(limit, self.ending()).await {
+                Ok(Some(closed)) => Err(Broken::Ended(closed)),
+                _ => Err(Broken::Ended(ending)),
+            },
+            Err(_) => Err(Broken::Silent),
+        }
+    }
+
+    /// How the hub ended a connection, if it said so.
+    async fn ending(&mut self) -> Option<Ending> {
+        loop {
+            match self.hear().await {
+                Err(closed @ Ending::Closed { .. }) => return Some(closed),
+                Err(_) => return None,
+                Ok(_) => {}
+            }
+        }
+    }
+
+    /// Waits for one more reply to a request until `limit`.
+    pub(crate) async fn reply(&mut self, op: &str, limit: Instant) -> Result<Answer, Broken> {
+        loop {
+            match timeout_at(limit, self.hear()).await {
+                Err(_) => return Err(Broken::Silent),
+                Ok(Err(ending)) => return Err(Broken::Ended(ending)),
+                Ok(Ok(Heard::Frame(frame, _))) if frame.is_unsolicited() => {}
+                Ok(Ok(Heard::Frame(frame, _))) => {
+                    return answers(op, &frame)
+                        .then_some(Answer::Frame(frame))
+                        .ok_or(Broken::OutOfOrder);
+                }
+                Ok(Ok(Heard::Unreadable(kind))) => return Ok(Answer::Unreadable(kind)),
+                Ok(Ok(Heard::Bytes(_) | Heard::Nothing)) => {}
+            }
+        }
+    }
+
+    /// Waits for a binary message until `limit`; a reply in its place is out of order.
+    pub(crate) async fn bytes(&mut self, limit: Instant) -> Result<Vec<u8>, Broken> {
+        loop {
+            match timeout_at(limit, self.hear()).await {
+                Err(_) => return Err(Broken::Silent),
+                Ok(Err(ending)) => return Err(Broken::Ended(ending)),
+                Ok(Ok(Heard::Bytes(bytes))) => return Ok(bytes.into()),
+                Ok(Ok(Heard::Frame(frame, _))) if frame.is_unsolicited() => {}
+                Ok(Ok(Heard::Frame(..) | Heard::Unreadable(_))) => return Err(Broken::OutOfOrder),
+                Ok(Ok(Heard::Nothing)) => {}
             }
         }
     }

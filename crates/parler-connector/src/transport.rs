@@ -16,7 +16,7 @@ use tokio_tungstenite::tungstenite::error::{CapacityError, Error as WsError, Pro
 use tokio_tungstenite::tungstenite::handshake::client::Request as Upgrade;
 use tokio_tungstenite::tungstenite::http::HeaderValue;
 use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
-use tokio_tungstenite::tungstenite::{Message, Utf8Bytes};
+use tokio_tungstenite::tungstenite::{Bytes, Message, Utf8Bytes};
 use tokio_tungstenite::{
     Connector, MaybeTlsStream, WebSocketStream, connect_async_tls_with_config,
 };
@@ -56,6 +56,8 @@ pub(crate) enum Heard {
     Frame(Box<ServerFrame>, usize),
     /// A reply of a known type that does not decode.
     Unreadable(&'static str),
+    /// A binary message.
+    Bytes(Bytes),
     /// A sign of life that means nothing else: a WebSocket ping, a frame of an unknown type.
     Nothing,
 }
@@ -193,10 +195,7 @@ pub(crate) async fn hear(stream: &mut SplitStream<Ws>) -> Result<Heard, Ending> 
             },
             None => Ending::Lost("it was closed".to_owned()),
         }),
-        Some(Ok(Message::Binary(bytes))) => {
-            tracing::debug!(bytes = bytes.len(), "ignoring bytes that nobody asked for");
-            Ok(Heard::Nothing)
-        }
+        Some(Ok(Message::Binary(bytes))) => Ok(Heard::Bytes(bytes)),
         Some(Ok(_)) => Ok(Heard::Nothing),
     }
 }
@@ -204,6 +203,16 @@ pub(crate) async fn hear(stream: &mut SplitStream<Ws>) -> Result<Heard, Ending> 
 /// Writes one text frame and flushes it.
 pub(crate) async fn say(sink: &mut SplitSink<Ws, Message>, text: Utf8Bytes) -> Result<(), Ending> {
     sink.send(Message::Text(text))
+        .await
+        .map_err(|error| broken(&error))
+}
+
+/// Writes one binary message and flushes it.
+pub(crate) async fn say_bytes(
+    sink: &mut SplitSink<Ws, Message>,
+    bytes: Vec<u8>,
+) -> Result<(), Ending> {
+    sink.send(Message::Binary(bytes.into()))
         .await
         .map_err(|error| broken(&error))
 }

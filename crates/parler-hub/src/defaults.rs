@@ -149,3 +149,26 @@ pub const ASKED_GRACE_MS: i64 = 7 * 86_400_000;
 pub const LOCAL_IDLE_EXIT: Duration = Duration::from_secs(3600);
 /// How long a starting hub waits for its port or lock, which a stopping one may still hold.
 pub const START_WAIT: Duration = Duration::from_secs(5);
+
+/// A binary message comes to us in pieces of this size, however long it is: what an upload costs
+/// in memory. Large enough that the cost of a piece does not show.
+pub const PIECE_BYTES: usize = 64 * 1024;
+/// Pieces are written to the disk, and read from it, when they make up so much: one trip to a
+/// thread for it.
+pub const DISK_BLOCK_BYTES: usize = 256 * 1024;
+/// Reads and writes of blobs at the same time, of all connections: more of them only queue in the
+/// disk, on threads that the store's reads need as well.
+pub const MAX_DISK_JOBS: usize = 8;
+/// An upload that sends nothing for so long gives its place to others.
+pub const UPLOAD_SILENCE: Duration = Duration::from_secs(60);
+/// An upload slower than this ends, so that nobody keeps a place by a byte a minute.
+pub const MIN_UPLOAD_BYTES_PER_SEC: u64 = 16 * 1024;
+/// How long the bytes of an upload in chunks that broke off wait for its sender to come back.
+pub const BROKEN_UPLOAD_KEPT: Duration = Duration::from_secs(600);
+/// How often what nobody came back for is thrown away.
+pub const UPLOAD_SWEEP: Duration = Duration::from_secs(30);
+/// A download is noted at most this often for one blob: retention counts days, and each note is a
+/// commit.
+pub const FETCH_NOTE_MS: i64 = 3_600_000;
+/// Blobs that one step of the collection forgets: the writer is not held up by more.
+pub const COLLECT_BLOBS: u32 = 64;

@@ -7,12 +7,12 @@ use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use axum::extract::ws::Utf8Bytes;
 use parler_protocol::{AgentId, RoomName, ServerFrame};
 use parler_store::LogEntry;
 use tokio::sync::mpsc;
+use tokio_tungstenite::tungstenite::Utf8Bytes;
 
-use crate::conn::Reply;
+use crate::conn::frame_text;
 use crate::defaults;
 
 /// Names one connection of this process.
@@ -164,7 +164,7 @@ impl Fanout {
         let mut bytes: Option<Utf8Bytes> = None;
         let subscribers = conns.iter().filter_map(|conn| inner.subscribers.get(conn));
         for subscriber in subscribers.filter(|s| s.turns) {
-            let bytes = bytes.get_or_insert_with(|| Reply::from(frame).0);
+            let bytes = bytes.get_or_insert_with(|| frame_text(frame));
             self.offer(subscriber, bytes);
         }
     }
@@ -175,7 +175,7 @@ impl Fanout {
         let mut bytes: Option<Utf8Bytes> = None;
         for subscriber in inner.of_room(room) {
             if subscriber.turns && agents.contains(&subscriber.agent) {
-                let bytes = bytes.get_or_insert_with(|| Reply::from(frame).0);
+                let bytes = bytes.get_or_insert_with(|| frame_text(frame));
                 self.offer(subscriber, bytes);
             }
         }

@@ -23,6 +23,8 @@ pub struct Swept {
     pub messages: u64,
     /// Facts without a key.
     pub facts: u64,
+    /// Blobs.
+    pub blobs: u64,
 }
 
 /// Runs for ever; the first time one interval after the start, so that a hub that keeps being
@@ -56,6 +58,7 @@ pub async fn sweep(state: &HubState, now: i64) -> Result<Swept, StoreError> {
         tokens: tokens(state, now).await?,
         messages: messages(state, now).await?,
         facts: facts(state).await?,
+        blobs: blobs(state, now).await?,
     })
 }
 
@@ -89,6 +92,23 @@ async fn tokens(state: &HubState, now: i64) -> Result<u64, StoreError> {
             .await?;
         gone += u64::from(step);
         if step < defaults::SWEEP_ROWS || !breathe(state).await {
+            return Ok(gone);
+        }
+    }
+}
+
+/// Blobs that nobody can read go in any case.
+async fn blobs(state: &HubState, now: i64) -> Result<u64, StoreError> {
+    let age = state.config().retention.blobs;
+    let unused_since = age.map(|age| {
+        let age = i64::try_from(age.as_millis()).unwrap_or(i64::MAX);
+        now.saturating_sub(age)
+    });
+    let mut gone = 0;
+    loop {
+        let step = state.blobs().collect(unused_since).await?;
+        gone += step as u64;
+        if step == 0 || !breathe(state).await {
             return Ok(gone);
         }
     }

@@ -8,6 +8,7 @@
 
 pub mod addresses;
 pub mod authz;
+pub mod blobs;
 pub mod bus;
 pub mod config;
 pub mod conn;
@@ -55,6 +56,14 @@ pub enum HubError {
     /// The store.
     #[error(transparent)]
     Store(#[from] parler_store::StoreError),
+    /// The folder of blobs.
+    #[error("cannot keep blobs in {dir}: {reason}")]
+    Blobs {
+        /// The folder.
+        dir: std::path::PathBuf,
+        /// Why.
+        reason: String,
+    },
     /// The hub's own key.
     #[error("the hub's key: {0}")]
     Key(String),
@@ -113,10 +122,20 @@ impl Hub {
             lock_note: note.to_string(),
         })?);
         let key = hubkey::load(config.key_path().as_deref())?;
+        let dyn_store: Arc<dyn Store> = Arc::clone(&store) as Arc<dyn Store>;
+        let blobs = blobs::Blobs::open(&config, Arc::clone(&dyn_store))?;
         let listeners = bus::Listeners::default();
         let bus = tokio::spawn(receiver.run(listeners.clone()));
-        let dyn_store: Arc<dyn Store> = Arc::clone(&store) as Arc<dyn Store>;
-        let state = HubState::new(config, addr, key, dyn_store, listeners, tls, metrics_addr);
+        let state = HubState::new(
+            config,
+            addr,
+            key,
+            dyn_store,
+            blobs,
+            listeners,
+            tls,
+            metrics_addr,
+        );
         Ok(Hub {
             state: Arc::new(state),
             listener,
@@ -158,18 +177,21 @@ impl Hub {
         state.tallies().begin(&*store).await?;
         let measured = serve_metrics(metrics, &state, &store);
         let router = http::router(Arc::clone(&state));
+        state.blobs().recover().await;
         let proxied = state.config().trust_proxy_headers;
         let serving = http::accept::serve(Some(Arc::clone(&state)), listener, router, proxied);
         let presence = flush_presence(Arc::clone(&state));
         let janitor = janitor::run(Arc::clone(&state));
         let alarm = turns::alarm(Arc::clone(&state));
         let announcer = turns::announce(Arc::clone(&state));
+        let uploads = sweep_uploads(Arc::clone(&state));
         let stopped = async {
             tokio::select! {
                 () = shutdown => {}
                 () = idle(&state) => tracing::info!("no connections for a while: stopping"),
             }
             stop(&state).await;
+            state.blobs().close();
             store.close().await
         };
         tokio::select! {
@@ -183,6 +205,7 @@ impl Hub {
             () = janitor => unreachable!("the janitor runs for ever"),
             () = alarm => unreachable!("the alarm is set for ever"),
             () = announcer => unreachable!("turns are announced for ever"),
+            () = uploads => unreachable!("the sweep runs for ever"),
         }
     }
 }
@@ -226,6 +249,15 @@ async fn flush_presence(state: Arc<HubState>) {
     loop {
         tick.tick().await;
         state.heard().flush(state.store()).await;
+    }
+}
+
+/// Throws away what uploads left behind.
+async fn sweep_uploads(state: Arc<HubState>) {
+    let mut tick = tokio::time::interval(defaults::UPLOAD_SWEEP);
+    loop {
+        tick.tick().await;
+        state.blobs().slots().sweep();
     }
 }
 

@@ -1,7 +1,7 @@
 //! Budgets: so many events of one key in a fixed window.
 //!
-//! The window opens with the first event and is over [`WINDOW_MS`] later; refused events are not
-//! counted. In memory, bounded, gone on restart.
+//! The window opens with the first event and is over a minute later (for uploads an hour); refused
+//! events are not counted. In memory, bounded, gone on restart.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -9,7 +9,7 @@ use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use parler_protocol::limits::RATE_WINDOW_MS as WINDOW_MS;
+use parler_protocol::limits::{BLOB_RATE_WINDOW_MS, RATE_WINDOW_MS};
 use parler_protocol::{AgentId, RoomName};
 
 use crate::config::Limits;
@@ -21,6 +21,7 @@ use crate::guesses::Guesses;
 pub struct Budget<K> {
     limit: u32,
     refused: AtomicU64,
+    window_ms: i64,
     windows: Mutex<HashMap<K, Window>>,
 }
 
@@ -33,8 +34,8 @@ struct Window {
 impl Window {
     /// Whether the window is the present one. A clock that was set back opens a new one: it must
     /// not lock anybody out until it has caught up.
-    fn holds(&self, now: i64) -> bool {
-        (0..WINDOW_MS).contains(&(now - self.start))
+    fn holds(&self, now: i64, window_ms: i64) -> bool {
+        (0..window_ms).contains(&(now - self.start))
     }
 }
 
@@ -42,9 +43,16 @@ impl<K: Hash + Eq + Clone> Budget<K> {
     /// A budget of `limit` events a window; 0: no limit.
     #[must_use]
     pub fn new(limit: u32) -> Self {
+        Self::with_window(limit, RATE_WINDOW_MS)
+    }
+
+    /// A budget with a window of its own.
+    #[must_use]
+    pub fn with_window(limit: u32, window_ms: i64) -> Self {
         Budget {
             limit,
             refused: AtomicU64::new(0),
+            window_ms,
             windows: Mutex::default(),
         }
     }
@@ -59,10 +67,10 @@ impl<K: Hash + Eq + Clone> Budget<K> {
         }
         let mut windows = self.windows.lock().unwrap_or_else(PoisonError::into_inner);
         match windows.get_mut(key) {
-            Some(window) if window.holds(now) => {
+            Some(window) if window.holds(now, self.window_ms) => {
                 if window.count >= self.limit {
                     self.refused.fetch_add(1, Ordering::Relaxed);
-                    return Err(u64::try_from(window.start + WINDOW_MS - now).unwrap_or(0));
+                    return Err(u64::try_from(window.start + self.window_ms - now).unwrap_or(0));
                 }
                 window.count += 1;
             }
@@ -74,7 +82,7 @@ impl<K: Hash + Eq + Clone> Budget<K> {
             }
             None => {
                 if windows.len() >= defaults::MAX_RATE_KEYS {
-                    make_room(&mut windows, now);
+                    make_room(&mut windows, now, self.window_ms);
                 }
                 windows.insert(
                     key.clone(),
@@ -91,7 +99,7 @@ impl<K: Hash + Eq + Clone> Budget<K> {
     /// Forgets the windows that are over.
     pub fn forget_idle(&self, now: i64) {
         let mut windows = self.windows.lock().unwrap_or_else(PoisonError::into_inner);
-        windows.retain(|_, w| w.holds(now));
+        windows.retain(|_, w| w.holds(now, self.window_ms));
         windows.shrink_to_fit();
     }
 
@@ -102,9 +110,9 @@ impl<K: Hash + Eq + Clone> Budget<K> {
     pub fn check(&self, key: &K, now: i64) -> Result<(), u64> {
         let windows = self.windows.lock().unwrap_or_else(PoisonError::into_inner);
         match windows.get(key) {
-            Some(w) if self.limit > 0 && w.holds(now) && w.count >= self.limit => {
+            Some(w) if self.limit > 0 && w.holds(now, self.window_ms) && w.count >= self.limit => {
                 self.refused.fetch_add(1, Ordering::Relaxed);
-                Err(u64::try_from(w.start + WINDOW_MS - now).unwrap_or(0))
+                Err(u64::try_from(w.start + self.window_ms - now).unwrap_or(0))
             }
             _ => Ok(()),
         }
@@ -120,8 +128,8 @@ impl<K> Budget<K> {
 }
 
 /// Drops the windows that are over; if that is not enough, the older half.
-fn make_room<K: Hash + Eq + Clone>(windows: &mut HashMap<K, Window>, now: i64) {
-    windows.retain(|_, w| w.holds(now));
+fn make_room<K: Hash + Eq + Clone>(windows: &mut HashMap<K, Window>, now: i64, window_ms: i64) {
+    windows.retain(|_, w| w.holds(now, window_ms));
     if windows.len() >= defaults::MAX_RATE_KEYS {
         let mut starts: Vec<i64> = windows.values().map(|w| w.start).collect();
         let (_, &mut median, _) = starts.select_nth_unstable(windows.len() / 2);
@@ -138,6 +146,10 @@ pub struct Budgets {
     pub sends: Budget<AgentId>,
     /// Sends into a room.
     pub room_sends: Budget<RoomName>,
+    /// Uploads of an agent.
+    pub blobs: Budget<AgentId>,
+    /// Uploads into a room.
+    pub room_blobs: Budget<RoomName>,
     /// Wrong invite codes of an agent.
     pub bad_codes: Guesses<AgentId>,
     /// Wrong invite codes and join secrets of an address (IPv6: of a /64).
@@ -158,6 +170,8 @@ impl Budgets {
             ops: Budget::new(limits.max_ops_per_min),
             sends: Budget::new(limits.max_sends_per_min),
             room_sends: Budget::new(limits.max_room_sends_per_min),
+            blobs: Budget::with_window(limits.max_blobs_per_hour, BLOB_RATE_WINDOW_MS),
+            room_blobs: Budget::with_window(limits.max_room_blobs_per_hour, BLOB_RATE_WINDOW_MS),
             bad_codes: Guesses::new(defaults::MAX_BAD_CODES_PER_MIN),
             bad_guesses: Guesses::new(defaults::MAX_BAD_GUESSES_PER_MIN),
             bad_tokens: Budget::new(defaults::MAX_BAD_TOKENS_PER_MIN),
@@ -192,6 +206,8 @@ impl Budgets {
         self.ops.forget_idle(now);
         self.sends.forget_idle(now);
         self.room_sends.forget_idle(now);
+        self.blobs.forget_idle(now);
+        self.room_blobs.forget_idle(now);
         self.bad_codes.forget_idle(now);
         self.bad_guesses.forget_idle(now);
         self.bad_tokens.forget_idle(now);

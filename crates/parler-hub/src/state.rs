@@ -6,12 +6,13 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use parler_identity::KeyPair;
 use parler_protocol::AgentId;
-use parler_store::Store;
+use parler_store::{BlobReader, Store};
 use sha2::{Digest as _, Sha256};
 use tokio::sync::watch;
 
 use crate::addresses::{Addresses, Place, share};
 use crate::authz::Members;
+use crate::blobs::{BlobError, Blobs, OpenBlob};
 use crate::bus::Listeners;
 use crate::config::Config;
 use crate::counts::Counts;
@@ -32,6 +33,7 @@ pub struct HubState {
     hub12: String,
     key: KeyPair,
     store: Arc<dyn Store>,
+    blobs: Blobs,
     listeners: Listeners,
     budgets: Budgets,
     members: Members,
@@ -86,6 +88,7 @@ impl HubState {
         bound: SocketAddr,
         key: KeyPair,
         store: Arc<dyn Store>,
+        blobs: Blobs,
         listeners: Listeners,
         tls: Option<Tls>,
         metrics_addr: Option<SocketAddr>,
@@ -104,6 +107,7 @@ impl HubState {
             hub12,
             key,
             store,
+            blobs,
             listeners,
             members: Members::default(),
             heard: Heard::default(),
@@ -150,6 +154,27 @@ impl HubState {
     #[must_use]
     pub fn store(&self) -> &dyn Store {
         &*self.store
+    }
+
+    /// The blobs.
+    #[must_use]
+    pub fn blobs(&self) -> &Blobs {
+        &self.blobs
+    }
+
+    /// Opens a blob to be read from a byte on, for an agent or for the holder of a room's token;
+    /// notes that it was fetched. `row` says what it is (its `media_type` is whatever a client
+    /// wrote), [`crate::blobs::Bytestream::into_stream`] gives `bytes` as the body of an answer.
+    ///
+    /// # Errors
+    /// `Unknown` (404 in HTTP), `Forbidden` (403), `Unavailable` and `Store` (500).
+    pub async fn open_blob(
+        &self,
+        reader: &BlobReader,
+        id: &str,
+        offset: u64,
+    ) -> Result<OpenBlob, BlobError> {
+        self.blobs.read(reader, id, offset).await
     }
 
     /// Live subscribers.

@@ -322,3 +322,35 @@ fn tls_that_cannot_work_is_refused_at_the_start_and_opens_no_door() {
     let said = refused(&["--addr", "0.0.0.0:0", "--tls-cert", cert, "--tls-key", key]);
     assert!(said.contains("join secret"), "{said}");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_kill_in_the_middle_of_an_upload_leaves_no_garbage() {
+    use tokio_tungstenite::tungstenite::Message;
+    let folder = tempfile::tempdir().unwrap();
+    let db = folder.path().join("hub.sqlite");
+    let tmp = folder.path().join("hub.sqlite.blobs").join("tmp");
+    let addr = free_addr();
+    let args = ["--addr", &addr.to_string(), "--db", db.to_str().unwrap()];
+    let hub = Running::start(&args, addr);
+    let mut a = RawSocket::login(addr, &keys(1), "ann", None).await;
+    a.open_channel("r").await;
+    let put = json!({"op": "put_blob", "target": {"kind": "room", "room": "r"}, "chunks": true,
+        "sha256": "0".repeat(64), "size": 1_000_000});
+    assert_eq!(a.ask(put).await["type"], "blob_ready");
+    a.send(Message::binary(vec![7; 262_144])).await;
+    a.ask(json!({"op": "ping"})).await;
+    let left = std::fs::read_dir(&tmp).unwrap().next().unwrap().unwrap();
+    assert_eq!(left.metadata().unwrap().len(), 262_144);
+    drop(hub);
+    // And as a kill between the file's name and its row would leave it.
+    let blob = "ab".repeat(32);
+    let placed = folder.path().join("hub.sqlite.blobs").join("ab");
+    std::fs::create_dir(&placed).unwrap();
+    std::fs::write(placed.join(&blob), b"x").unwrap();
+    std::fs::write(tmp.join(format!("{blob}.doubt")), b"").unwrap();
+    let _hub = Running::start(&args, addr);
+    let mut a = RawSocket::login(addr, &keys(1), "ann", None).await;
+    assert_eq!(a.ask(json!({"op": "ping"})).await["type"], "pong");
+    assert_eq!(std::fs::read_dir(&tmp).unwrap().count(), 0);
+    assert_eq!(std::fs::read_dir(&placed).unwrap().count(), 0);
+}

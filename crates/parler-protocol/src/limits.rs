@@ -11,6 +11,8 @@ pub const MAX_MESSAGE_BYTES: usize = 1_048_576;
 pub const MAX_BLOB_BYTES: u64 = 26_214_400;
 /// What a WebSocket message may be larger than a blob by.
 pub const WS_MESSAGE_SLACK_BYTES: u64 = 1_048_576;
+/// One binary message of a blob that goes in chunks: whoever takes one holds no more in memory.
+pub const MAX_BLOB_CHUNK_BYTES: u64 = 262_144;
 /// All blobs on disk.
 pub const MAX_BLOB_DIR_BYTES: u64 = 1_073_741_824;
 /// All uploads in flight.
@@ -98,6 +100,8 @@ pub const MAX_HTTP_PER_MIN: u32 = 600;
 pub const RATE_WINDOW_MS: i64 = 60_000;
 /// Rooms that one agent may own.
 pub const MAX_OWNED_ROOMS: u32 = 1000;
+/// Window of the two budgets below.
+pub const BLOB_RATE_WINDOW_MS: i64 = 3_600_000;
 /// Uploads of one agent in an hour.
 pub const MAX_BLOBS_PER_HOUR: u32 = 120;
 /// Uploads into one room in an hour.

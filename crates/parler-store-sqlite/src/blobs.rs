@@ -1,16 +1,16 @@
 //! What the store knows of blobs: their size, type, and the rooms that they were posted to. The bytes
 //! are files, kept by the hub.
 
-use parler_protocol::BlobId;
+use parler_protocol::{BlobId, RoomKind};
 use parler_store::{BindOutcome, BlobFound, BlobReader, BlobRow, BlobStore, NewBlob, StoreFuture};
 use rusqlite::{Connection, OptionalExtension, params};
 
-use crate::SqliteStore;
 use crate::error::Failure;
 use crate::writer::Tx;
+use crate::{SqliteStore, agents, rooms, services};
 
 /// No room has it, or nobody asked for it since `?1` (NULL: age does not count).
-const COLLECTABLE: &str = "(used_at < ?1
+const STALE: &str = "(used_at < ?1
     OR NOT EXISTS (SELECT 1 FROM blob_rooms WHERE blob_id = blobs.id))";
 
 impl BlobStore for SqliteStore {
@@ -59,21 +59,22 @@ impl BlobStore for SqliteStore {
         }))
     }
 
-    fn collect_blobs(&self, unused_since: Option<i64>, limit: u32) -> StoreFuture<'_, Vec<BlobId>> {
-        Box::pin(async move {
-            // Found beside the writer, because looking for unbound ones passes over all; the
-            // writer then looks at each of the few once more.
-            let found = self
-                .readers
-                .run(move |conn| collectable(conn, unused_since, limit))
-                .await?;
-            if found.is_empty() {
-                return Ok(Vec::new());
-            }
+    fn stale_blobs(&self, unused_since: Option<i64>, limit: u32) -> StoreFuture<'_, Vec<BlobId>> {
+        Box::pin(
+            self.readers
+                .run(move |conn| stale(conn, unused_since, limit)),
+        )
+    }
+
+    fn forget_blobs(
+        &self,
+        blobs: Vec<BlobId>,
+        unused_since: Option<i64>,
+    ) -> StoreFuture<'_, Vec<BlobId>> {
+        Box::pin(
             self.writer
-                .run(0, move |tx| forget(tx, found, unused_since))
-                .await
-        })
+                .run(0, move |tx| forget(tx, blobs, unused_since)),
+        )
     }
 }
 
@@ -96,27 +97,47 @@ fn bind(tx: &mut Tx<'_>, new: &NewBlob) -> Result<BindOutcome, Failure> {
     const AGAIN: &str = "UPDATE blobs SET used_at = max(used_at, ?2) WHERE id = ?1";
     const BIND: &str = "INSERT INTO blob_rooms (blob_id, room_id) VALUES (?1, ?2)
         ON CONFLICT (blob_id, room_id) DO NOTHING";
+    let stranger = if new.join {
+        BindOutcome::UnknownService
+    } else {
+        BindOutcome::NotMember
+    };
     let Some(room) = tx.mirror.room(tx.conn, &new.room)? else {
-        return Ok(BindOutcome::NotMember);
+        return Ok(stranger);
     };
-    let Some(agent) = tx.mirror.agent(tx.conn, &new.agent)? else {
-        return Ok(BindOutcome::NotMember);
+    let known = tx.mirror.agent(tx.conn, &new.agent)?;
+    let member = match known {
+        Some(agent) => tx.mirror.member(tx.conn, room.id, agent)?,
+        None => None,
     };
-    if tx.mirror.member(tx.conn, room.id, agent)?.is_none() {
-        return Ok(BindOutcome::NotMember);
+    if member.is_none() {
+        if !new.join || room.kind != RoomKind::Service {
+            return Ok(stranger);
+        }
+        if !services::may_come(tx.conn, room, known)? {
+            return Ok(BindOutcome::Denied);
+        }
     }
-    let id = match id_of(tx.conn, &new.blob)? {
+    let blob = id_of(tx.conn, &new.blob)?;
+    // Everything that is refused is refused before anything is written.
+    let after = total(tx.conn)?.saturating_add(new.size);
+    // The total has to fit into a column as well.
+    let fits = after <= new.max_total && i64::try_from(after).is_ok();
+    let size = match (blob, i64::try_from(new.size)) {
+        (Some(_), _) => 0,
+        (None, Ok(size)) if fits => size,
+        (None, _) => return Ok(BindOutcome::Full),
+    };
+    if member.is_none() {
+        let agent = agents::ensure(tx, &new.agent, new.now)?;
+        rooms::add_member_at_head(tx, &new.room, room, (&new.agent, agent), new.now)?;
+    }
+    let id = match blob {
         Some(id) => {
             tx.conn.prepare_cached(AGAIN)?.execute([id, new.now])?;
             id
         }
         None => {
-            let after = total(tx.conn)?.saturating_add(new.size);
-            // The total has to fit into a column as well.
-            let fits = after <= new.max_total && i64::try_from(after).is_ok();
-            let (Ok(size), true) = (i64::try_from(new.size), fits) else {
-                return Ok(BindOutcome::Full);
-            };
             let row = params![new.blob.as_str(), size, new.media_type, new.now];
             tx.conn.prepare_cached(INSERT)?.insert(row)?
         }
@@ -166,43 +187,58 @@ fn find(conn: &Connection, blob: &BlobId, reader: &BlobReader) -> rusqlite::Resu
     })
 }
 
-fn collectable(
+fn stale(
     conn: &Connection,
     unused_since: Option<i64>,
     limit: u32,
-) -> rusqlite::Result<Vec<(i64, BlobId)>> {
-    let list = format!("SELECT id, sha256 FROM blobs WHERE {COLLECTABLE} LIMIT ?2");
-    conn.prepare_cached(&list)?
-        .query_map(params![unused_since, limit], |row| {
-            let id = BlobId::parse(row.get_ref(1)?.as_str()?);
-            Ok(id.map(|blob| (row.get::<_, i64>(0), blob)))
-        })?
-        .filter_map(Result::transpose)
-        .map(|found| found.and_then(|(id, blob)| Ok((id?, blob))))
-        .collect()
+) -> rusqlite::Result<Vec<BlobId>> {
+    let list = format!("SELECT sha256 FROM blobs WHERE {STALE} LIMIT ?2");
+    let mut statement = conn.prepare_cached(&list)?;
+    let mut rows = statement.query(params![unused_since, limit])?;
+    let mut found = Vec::new();
+    while let Some(row) = rows.next()? {
+        found.extend(BlobId::parse(row.get_ref(0)?.as_str()?));
+    }
+    Ok(found)
 }
 
 fn forget(
     tx: &mut Tx<'_>,
-    found: Vec<(i64, BlobId)>,
+    mut blobs: Vec<BlobId>,
     unused_since: Option<i64>,
 ) -> Result<Vec<BlobId>, Failure> {
-    const UNBIND: &str = "DELETE FROM blob_rooms WHERE blob_id = ?1";
-    let still = format!("SELECT 1 FROM blobs WHERE {COLLECTABLE} AND id = ?2 AND sha256 = ?3");
-    let mut gone = Vec::with_capacity(found.len());
-    for (id, blob) in found {
-        let still = tx
-            .conn
-            .prepare_cached(&still)?
-            .query_row(params![unused_since, id, blob.as_str()], |_| Ok(()))
-            .optional()?;
-        if still.is_some() {
-            tx.conn.prepare_cached(UNBIND)?.execute([id])?;
-            tx.conn
-                .prepare_cached("DELETE FROM blobs WHERE id = ?1")?
-                .execute([id])?;
-            gone.push(blob);
+    let still = format!("SELECT id FROM blobs WHERE {STALE} AND sha256 = ?2");
+    let mut ids = Vec::new();
+    let mut failed = None;
+    blobs.retain(|blob| {
+        let found = tx.conn.prepare_cached(&still).and_then(|mut select| {
+            select
+                .query_row(params![unused_since, blob.as_str()], |row| {
+                    row.get::<_, i64>(0)
+                })
+                .optional()
+        });
+        match found {
+            Ok(id) => {
+                ids.extend(id);
+                id.is_some()
+            }
+            Err(error) => {
+                failed = Some(error);
+                false
+            }
+        }
+    });
+    if let Some(error) = failed {
+        return Err(error.into());
+    }
+    for id in ids {
+        for sql in [
+            "DELETE FROM blob_rooms WHERE blob_id = ?1",
+            "DELETE FROM blobs WHERE id = ?1",
+        ] {
+            tx.conn.prepare_cached(sql)?.execute([id])?;
         }
     }
-    Ok(gone)
+    Ok(blobs)
 }

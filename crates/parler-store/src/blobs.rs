@@ -15,6 +15,9 @@ pub struct NewBlob {
     pub agent: AgentId,
     /// The room that it is posted to.
     pub room: RoomName,
+    /// The room is a service, and the caller becomes a member of it with this blob if it is none
+    /// yet: at the head, so that it reads nothing that was said before.
+    pub join: bool,
     /// The hash of its bytes.
     pub blob: BlobId,
     /// Bytes.
@@ -34,6 +37,10 @@ pub enum BindOutcome {
     Bound,
     /// The caller is no member; also for an unknown room.
     NotMember,
+    /// There is no such service to join.
+    UnknownService,
+    /// The caller is no member, and the service's owner decides who becomes one; or it was banned.
+    Denied,
     /// All blobs together would be larger than they may be.
     Full,
 }
@@ -96,10 +103,17 @@ pub trait BlobStore: Send + Sync {
     /// nothing.
     fn touch_blob<'a>(&'a self, blob: &'a BlobId, now: i64) -> StoreFuture<'a, ()>;
 
-    /// One step of the collection: forgets at most `limit` blobs that are bound to no room, or
-    /// were neither posted nor fetched since `unused_since` (`None`: age does not count), with
-    /// their bindings. Answers those; fewer than `limit` means that none is left. Their files are
-    /// still there: whoever deletes one has to ask [`BlobStore::known_blobs`] once more, with
-    /// uploads of it locked out, because the same content may have been posted again by then.
-    fn collect_blobs(&self, unused_since: Option<i64>, limit: u32) -> StoreFuture<'_, Vec<BlobId>>;
+    /// Blobs that may go, at most `limit`: bound to no room, or neither posted nor fetched since
+    /// `unused_since` (`None`: age does not count).
+    fn stale_blobs(&self, unused_since: Option<i64>, limit: u32) -> StoreFuture<'_, Vec<BlobId>>;
+
+    /// Forgets those of these blobs that still may go, with their bindings, and answers them.
+    /// Their files are still there: whoever deletes one has to ask [`BlobStore::known_blobs`] once
+    /// more, with uploads of it locked out, because the same content may have been posted again by
+    /// then.
+    fn forget_blobs(
+        &self,
+        blobs: Vec<BlobId>,
+        unused_since: Option<i64>,
+    ) -> StoreFuture<'_, Vec<BlobId>>;
 }

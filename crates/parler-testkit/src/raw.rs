@@ -29,6 +29,8 @@ pub struct RawSocket {
 pub enum Seen {
     /// A text frame.
     Frame(Value),
+    /// A binary message.
+    Bytes(Vec<u8>),
     /// A WebSocket pong.
     Pong,
     /// A Close frame with its code.
@@ -191,6 +193,17 @@ impl RawSocket {
         }
     }
 
+    /// The next binary message.
+    ///
+    /// # Panics
+    /// When something else comes first.
+    pub async fn bytes(&mut self) -> Vec<u8> {
+        match self.next(SOON).await {
+            Some(Seen::Bytes(bytes)) => bytes,
+            other => panic!("bytes, not {other:?}"),
+        }
+    }
+
     /// The next push.
     ///
     /// # Panics
@@ -212,6 +225,7 @@ impl RawSocket {
             Some(Ok(Message::Text(text))) => {
                 Seen::Frame(serde_json::from_str(text.as_str()).expect("frames are JSON"))
             }
+            Some(Ok(Message::Binary(bytes))) => Seen::Bytes(bytes.to_vec()),
             Some(Ok(Message::Pong(_))) => Seen::Pong,
             Some(Ok(Message::Close(frame))) => Seen::Close(frame.map_or(1005, |f| f.code.into())),
             Some(Ok(other)) => panic!("unexpected {other:?}"),

@@ -205,6 +205,15 @@ impl Conn {
         }
     }
 
+    /// The next binary message; `None` when the client is gone.
+    pub async fn hear_bytes(&mut self) -> Option<Vec<u8>> {
+        loop {
+            if let Message::Binary(bytes) = self.ws.next().await?.ok()? {
+                return Some(bytes.to_vec());
+            }
+        }
+    }
+
     /// Sends a frame. A client that is gone does not hear it.
     pub async fn say(&mut self, frame: Value) {
         let _ = self.ws.send(Message::text(frame.to_string())).await;

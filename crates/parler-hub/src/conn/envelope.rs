@@ -8,6 +8,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::parts::{self, Checked};
+use crate::blobs::Piece;
 use crate::error::OpError;
 
 /// A decoded request.
@@ -21,6 +22,8 @@ pub enum Request {
     Pull(Pull),
     /// Everything else.
     Other(ClientFrame),
+    /// Bytes of an upload.
+    Piece(Piece),
     /// Not a frame: the answer to it, which waits for its turn like any other.
     Refused(OpError),
 }

@@ -3,7 +3,8 @@
 pub mod envelope;
 pub mod handshake;
 pub mod parts;
+pub mod pieces;
 mod reply;
 pub mod session;
 
-pub use reply::Reply;
+pub use reply::{Reply, text as frame_text};

@@ -1,14 +1,26 @@
-//! What goes back to a client: one text frame, ready to send.
+//! What goes back to a client.
 
-use axum::extract::ws::Utf8Bytes;
 use parler_protocol::{RoomName, Seq, ServerFrame};
 use parler_store::LogEntry;
+use tokio_tungstenite::tungstenite::Utf8Bytes;
 
+use crate::blobs::Download;
 use crate::error::OpError;
 
-/// A text frame for the client.
-#[derive(Clone, Debug)]
-pub struct Reply(pub Utf8Bytes);
+/// The answer to a request.
+#[derive(Debug)]
+pub enum Reply {
+    /// A text frame.
+    Frame(Utf8Bytes),
+    /// A text frame, and directly behind it the bytes that it announces.
+    Blob(Utf8Bytes, Box<Download>),
+    /// Nothing yet: more of the request has to come.
+    Nothing,
+    /// The end: bytes that nobody asked for.
+    Stray,
+    /// The end: a message larger than any may be.
+    TooBig,
+}
 
 impl Reply {
     /// A frame with messages, made of their stored bytes.
@@ -39,15 +51,21 @@ impl Reply {
             text.push_str(&cursor.0.to_string());
         }
         text.push('}');
-        Reply(text.into())
+        Reply::Frame(text.into())
     }
 }
 
 impl From<&ServerFrame> for Reply {
     fn from(frame: &ServerFrame) -> Self {
-        let text = serde_json::to_string(frame).expect("frames serialise: string keys only");
-        Reply(text.into())
+        Reply::Frame(text(frame))
     }
+}
+
+/// A frame as text.
+#[must_use]
+pub fn text(frame: &ServerFrame) -> Utf8Bytes {
+    let text = serde_json::to_string(frame).expect("frames serialise: string keys only");
+    text.into()
 }
 
 impl From<ServerFrame> for Reply {

@@ -13,21 +13,28 @@ use std::collections::VecDeque;
 use std::future::Future;
 use std::net::IpAddr;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::task::Poll;
 use std::time::Duration;
 
-use axum::extract::ws::{CloseFrame, Message, Utf8Bytes, WebSocket};
 use futures_util::stream::{FuturesOrdered, SplitSink, SplitStream};
 use futures_util::{SinkExt as _, StreamExt as _};
+use hyper::upgrade::Upgraded;
+use hyper_util::rt::TokioIo;
 use parler_protocol::ErrorCode;
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, Sleep, timeout};
-use tokio_tungstenite::tungstenite;
+use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::protocol::CloseFrame;
+use tokio_tungstenite::tungstenite::protocol::frame::Frame;
+use tokio_tungstenite::tungstenite::protocol::frame::coding::{Data, OpCode};
+use tokio_tungstenite::tungstenite::{Error, Message, Utf8Bytes};
 
-use super::Reply;
 use super::envelope::{self, Request};
 use super::handshake::{Handshake, Step};
+use super::pieces::{Marks, Pieces};
+use super::{Reply, frame_text};
+use crate::blobs::{Download, Framing, Piece, Upload};
 use crate::defaults;
 use crate::error::OpError;
 use crate::fanout::{Outbox, Subscription};
@@ -43,6 +50,8 @@ mod code {
     pub const VIOLATION: u16 = 1008;
     /// A message larger than its cap.
     pub const TOO_BIG: u16 = 1009;
+    /// Something of ours failed.
+    pub const FAILED: u16 = 1011;
     /// The hub stops, and will be back.
     pub const RESTART: u16 = 1012;
     /// The hub is full: come back later.
@@ -61,10 +70,34 @@ enum End {
     },
 }
 
+impl End {
+    fn stray_bytes() -> End {
+        End::Close {
+            code: code::VIOLATION,
+            reason: "binary message without put_blob",
+            error: Some(OpError::new(
+                ErrorCode::Protocol,
+                "a binary message with no upload under way",
+            )),
+        }
+    }
+
+    fn restart() -> End {
+        End::Close {
+            code: code::RESTART,
+            reason: "the hub is stopping",
+            error: None,
+        }
+    }
+}
+
 type Ended = Result<(), End>;
 
+/// The socket of a connection.
+pub type Socket = WebSocketStream<Pieces<TokioIo<Upgraded>>>;
+
 /// Runs a connection to its end.
-pub async fn run(state: Arc<HubState>, socket: WebSocket, address: IpAddr) {
+pub async fn run(state: Arc<HubState>, socket: Socket, marks: Marks, address: IpAddr) {
     let (sink, stream) = socket.split();
     let mut writer = Writer { sink };
     let admission = match state.admit(address) {
@@ -91,7 +124,9 @@ pub async fn run(state: Arc<HubState>, socket: WebSocket, address: IpAddr) {
         stopping: state.stopping(),
         state,
         stream,
+        marks,
         writer,
+        upload: Arc::default(),
         outbox,
         pushes,
         handshake: Handshake::default(),
@@ -128,8 +163,11 @@ pub async fn run(state: Arc<HubState>, socket: WebSocket, address: IpAddr) {
 struct Session {
     state: Arc<HubState>,
     admission: Admission,
-    stream: SplitStream<WebSocket>,
+    stream: SplitStream<Socket>,
+    marks: Marks,
     writer: Writer,
+    /// The upload whose bytes are awaited.
+    upload: Arc<Mutex<Option<Upload>>>,
     outbox: Outbox,
     pushes: mpsc::Receiver<Utf8Bytes>,
     stopping: watch::Receiver<bool>,
@@ -161,7 +199,7 @@ impl Session {
                 message = self.stream.next(), if may_read => self.on_message(message).await?,
                 running = next_queued(&mut self.queueing) => self.queued(running),
                 Some(reply) = self.running.next(), if !self.running.is_empty() => {
-                    self.writer.feed(reply.0).await?;
+                    self.answer(reply).await?;
                 }
                 Some(push) = self.pushes.recv() => {
                     self.clock.heard();
@@ -185,7 +223,7 @@ impl Session {
                 Poll::Pending => Poll::Ready(None),
             });
             match ready.await {
-                Some(reply) => self.writer.feed(reply.0).await?,
+                Some(reply) => self.answer(reply).await?,
                 None => break,
             }
         }
@@ -248,25 +286,30 @@ impl Session {
             address: self.admission.address,
             outbox: self.outbox.clone(),
             stopping: self.stopping.clone(),
+            upload: Arc::clone(&self.upload),
         })
     }
 
-    async fn on_message(&mut self, message: Option<Result<Message, axum::Error>>) -> Ended {
+    async fn on_message(&mut self, message: Option<Result<Message, Error>>) -> Ended {
         self.clock.heard();
         match message {
             None => Err(End::Gone),
-            Some(Err(error)) => Err(unreadable(error)),
+            Some(Err(error)) => Err(unreadable(&error)),
             Some(Ok(Message::Text(text))) => self.on_text(text.as_str()).await,
-            Some(Ok(Message::Binary(_))) => Err(End::Close {
-                code: code::VIOLATION,
-                reason: "binary message without put_blob",
-                error: Some(OpError::new(
-                    ErrorCode::Protocol,
-                    "a binary message with no upload under way",
-                )),
-            }),
-            // The library answers both; a Close it answers with the next read.
-            Some(Ok(Message::Ping(_) | Message::Pong(_) | Message::Close(_))) => Ok(()),
+            Some(Ok(Message::Binary(_))) if self.agent.is_none() => Err(End::stray_bytes()),
+            Some(Ok(Message::Binary(bytes))) => {
+                let last = self.marks.next();
+                self.pending_bytes += bytes.len();
+                let size = bytes.len();
+                let piece = Piece { bytes, last };
+                self.pending.push_back((Request::Piece(piece), size));
+                Ok(())
+            }
+            // The library answers the first, and a Close with the next read; it never reads the
+            // last.
+            Some(Ok(
+                Message::Ping(_) | Message::Pong(_) | Message::Close(_) | Message::Frame(_),
+            )) => Ok(()),
         }
     }
 
@@ -284,7 +327,7 @@ impl Session {
             Ok(Request::Hello(hello)) if self.agent.is_none() => {
                 let address = self.admission.address;
                 match self.handshake.hello(&self.state, hello, address).await {
-                    Ok(Step::Reply(frame)) => self.writer.feed(Reply::from(frame).0).await,
+                    Ok(Step::Reply(frame)) => self.writer.feed(frame_text(&frame)).await,
                     Ok(Step::In(frame, agent)) => {
                         tracing::debug!(
                             agent = agent.id.as_str(),
@@ -295,9 +338,9 @@ impl Session {
                         self.present = Some(live.enter(&agent.id, What::Connection));
                         self.agent = Some(agent);
                         self.clock.logged_in(self.state.config().idle_timeout);
-                        self.writer.feed(Reply::from(frame).0).await
+                        self.writer.feed(frame_text(&frame)).await
                     }
-                    Err(error) => self.writer.feed(Reply::from(error).0).await,
+                    Err(error) => self.writer.feed(frame_text(&error.into_frame())).await,
                 }
             }
             Ok(_) if self.agent.is_none() => self.strike(OpError::unauthenticated()),
@@ -348,18 +391,70 @@ impl Session {
                 self.queued(running);
             }
             while let Some(reply) = self.running.next().await {
-                self.writer.feed(reply.0).await?;
+                // The bytes of a blob would take too long.
+                if let Reply::Frame(text) = reply {
+                    self.writer.feed(text).await?;
+                }
             }
             self.writer.flush().await
         };
         if let Ok(result) = timeout(defaults::CLOSE_TIMEOUT, finish).await {
             result?;
         }
-        Err(End::Close {
-            code: code::RESTART,
-            reason: "the hub is stopping",
-            error: None,
-        })
+        Err(End::restart())
+    }
+
+    /// Writes an answer.
+    async fn answer(&mut self, reply: Reply) -> Ended {
+        match reply {
+            Reply::Frame(text) => self.writer.feed(text).await,
+            Reply::Nothing => Ok(()),
+            Reply::Blob(text, download) => {
+                self.writer.feed(text).await?;
+                self.send_blob(*download).await
+            }
+            Reply::Stray => Err(End::stray_bytes()),
+            Reply::TooBig => Err(End::Close {
+                code: code::TOO_BIG,
+                reason: "message too large",
+                error: None,
+            }),
+        }
+    }
+
+    /// Writes the bytes of a blob, as fast as the peer takes them. Nothing else is written in
+    /// between, and nothing is read: whoever downloads waits for nothing else. One message of any
+    /// size goes out in fragments, so that it costs no more memory than a chunk.
+    async fn send_blob(&mut self, download: Download) -> Ended {
+        let Download { mut bytes, framing } = download;
+        let mut opcode = Data::Binary;
+        loop {
+            let block = tokio::select! {
+                () = stopped(&mut self.stopping) => return Err(End::restart()),
+                block = bytes.next(defaults::PIECE_BYTES) => block,
+            };
+            let block = block.map_err(|error| {
+                tracing::error!(%error, "the bytes of a blob cannot be read");
+                End::Close {
+                    code: code::FAILED,
+                    reason: "blob bytes unavailable",
+                    error: None,
+                }
+            })?;
+            let last = bytes.left() == 0;
+            let message = match framing {
+                Framing::Chunks => Message::Binary(block),
+                Framing::Whole => {
+                    let opcode = std::mem::replace(&mut opcode, Data::Continue);
+                    Message::Frame(Frame::message(block, OpCode::Data(opcode), last))
+                }
+            };
+            self.writer.send(message).await?;
+            self.clock.heard();
+            if last {
+                return Ok(());
+            }
+        }
     }
 }
 
@@ -377,9 +472,9 @@ async fn stopped(stopping: &mut watch::Receiver<bool>) {
 }
 
 /// What an error of the socket means.
-fn unreadable(error: axum::Error) -> End {
-    match error.into_inner().downcast_ref::<tungstenite::Error>() {
-        Some(tungstenite::Error::Capacity(_)) => End::Close {
+fn unreadable(error: &Error) -> End {
+    match error {
+        Error::Capacity(_) => End::Close {
             code: code::TOO_BIG,
             reason: "message too large",
             error: None,
@@ -390,7 +485,7 @@ fn unreadable(error: axum::Error) -> End {
 
 /// The sending half.
 struct Writer {
-    sink: SplitSink<WebSocket, Message>,
+    sink: SplitSink<Socket, Message>,
 }
 
 impl Writer {
@@ -398,12 +493,16 @@ impl Writer {
         bounded(self.sink.feed(Message::Text(text))).await
     }
 
+    async fn send(&mut self, message: Message) -> Ended {
+        bounded(self.sink.send(message)).await
+    }
+
     async fn flush(&mut self) -> Ended {
         bounded(self.sink.flush()).await
     }
 
     /// Says why, sends the Close frame, and waits a moment for the peer's.
-    async fn close(&mut self, mut stream: SplitStream<WebSocket>, end: End) {
+    async fn close(&mut self, mut stream: SplitStream<Socket>, end: End) {
         let End::Close {
             code,
             reason,
@@ -415,10 +514,10 @@ impl Writer {
         };
         let goodbye = async {
             if let Some(error) = error {
-                self.feed(Reply::from(error).0).await?;
+                self.feed(frame_text(&error.into_frame())).await?;
             }
             let frame = CloseFrame {
-                code,
+                code: code.into(),
                 reason: reason.into(),
             };
             bounded(self.sink.send(Message::Close(Some(frame)))).await?;
@@ -430,7 +529,7 @@ impl Writer {
 }
 
 /// A peer that takes nothing is gone.
-async fn bounded(write: impl Future<Output = Result<(), axum::Error>>) -> Ended {
+async fn bounded(write: impl Future<Output = Result<(), Error>>) -> Ended {
     let mut write = std::pin::pin!(write);
     // The usual write is done at once: no timer for it.
     let first = std::future::poll_fn(|cx| Poll::Ready(write.as_mut().poll(cx))).await;

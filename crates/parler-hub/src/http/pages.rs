@@ -59,7 +59,7 @@ fn capability_object(state: &HubState) -> Value {
     json!({
         "push": true,
         "longPoll": true,
-        "blobs": false,
+        "blobs": true,
         "maxBlobBytes": config.limits.max_blob_bytes,
         "maxMessageBytes": config.limits.max_message_bytes,
         "joinPolicy": if config.join_secret.is_some() { "secret" } else { "open" },

@@ -1,5 +1,6 @@
 //! One op each: request in, reply or refusal out. This file only lists them.
 
+mod blobs;
 pub(crate) mod discover;
 pub(crate) mod invite;
 mod ledger;
@@ -18,16 +19,19 @@ mod turns;
 use std::future::Future;
 use std::net::IpAddr;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use parler_protocol::{ClientFrame, ErrorCode, ServerFrame, limits};
 
+use crate::blobs::Upload;
 use crate::conn::Reply;
 use crate::conn::envelope::Request;
 use crate::defaults;
 use crate::error::OpError;
 use crate::fanout::{ConnId, Outbox};
 use crate::state::{Agent, HubState};
+
+pub use send::resolve;
 
 /// What an op knows of who asks.
 #[derive(Clone)]
@@ -44,6 +48,8 @@ pub struct Caller {
     pub outbox: Outbox,
     /// Becomes true when the hub stops: parked ops answer then.
     pub stopping: tokio::sync::watch::Receiver<bool>,
+    /// The upload whose bytes the connection awaits.
+    pub upload: Arc<Mutex<Option<Upload>>>,
 }
 
 /// An op that runs.
@@ -62,6 +68,11 @@ pub enum Started {
 
 /// Starts an op of an authenticated agent: spends its budget, then does it.
 pub fn start(caller: Caller, request: Request) -> Started {
+    let request = match request {
+        // Paid for by its `put_blob`.
+        Request::Piece(piece) => return Started::Other(Box::pin(blobs::piece(caller, piece))),
+        request => request,
+    };
     let now = crate::now_ms();
     if let Err(retry) = caller.state.budgets().ops.spend(&caller.agent.id, now) {
         let refused = OpError::rate_limited("operations", retry);
@@ -75,13 +86,14 @@ pub fn start(caller: Caller, request: Request) -> Started {
         Request::Send(_) => "send",
         Request::Pull(_) => "pull",
         Request::Other(frame) => frame.tag(),
-        Request::Hello(_) | Request::Refused(_) => "",
+        Request::Hello(_) | Request::Refused(_) | Request::Piece(_) => "",
     });
     match request {
         Request::Send(send) => Started::Send(Box::pin(send::queue(caller, send))),
         Request::Pull(pull) => Started::Other(Box::pin(pull::pull(caller, pull))),
         Request::Hello(_) => Started::Other(Box::pin(std::future::ready(already_in().into()))),
         Request::Refused(error) => Started::Other(Box::pin(std::future::ready(error.into()))),
+        Request::Piece(_) => unreachable!("taken above"),
         Request::Other(frame) => Started::Other(Box::pin(other(caller, frame))),
     }
 }
@@ -122,6 +134,8 @@ async fn other(caller: Caller, frame: ClientFrame) -> Reply {
         ClientFrame::MintWatch(op) => tokens::watch(caller, op).await.into(),
         ClientFrame::MintAdmin(op) => tokens::admin(caller, op).await.into(),
         ClientFrame::RevokeToken(op) => tokens::revoke(caller, op).await.into(),
+        ClientFrame::PutBlob(op) => blobs::put(caller, op).await.into(),
+        ClientFrame::GetBlob(op) => blobs::get(caller, op).await.unwrap_or_else(Reply::from),
         ClientFrame::Unsubscribe => subscribe::unsubscribe(&caller).into(),
         later => OpError::unsupported(later.tag()).into(),
     }

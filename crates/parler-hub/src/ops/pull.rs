@@ -143,7 +143,10 @@ mod tests {
             cursor: Seq(0),
         };
         let reply = pulled(&RoomName::new("r \"x\""), &page, Seq(3));
-        match serde_json::from_str(&reply.0).unwrap() {
+        let Reply::Frame(reply) = reply else {
+            panic!("{reply:?}");
+        };
+        match serde_json::from_str(&reply).unwrap() {
             ServerFrame::Pulled(p) => {
                 assert_eq!(
                     (p.room.as_str(), p.messages.len(), p.cursor),

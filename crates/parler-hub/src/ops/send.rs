@@ -125,12 +125,7 @@ async fn sent(caller: &Caller, room: RoomName, id: String, seq: i64, offers: boo
 }
 
 fn check_caps(op: &Send<Checked<Box<str>>>) -> Result<(), OpError> {
-    let (field, value) = match &op.target {
-        Target::Room { room } => ("room", room),
-        Target::Dm { agent } => ("agent", agent),
-        Target::Service { service } => ("service", service),
-    };
-    super::cap_field(field, value)?;
+    cap_target(&op.target)?;
     cap_optional("replyTo", op.reply_to.as_deref())?;
     cap_optional("clientId", op.client_id.as_deref())?;
     let mentions = op.mentions.as_deref().unwrap_or_default();
@@ -164,9 +159,52 @@ fn dispatched(parts: &str) -> Result<Vec<String>, OpError> {
     Ok(roles)
 }
 
+/// Refuses a target over its cap.
+pub(super) fn cap_target(target: &Target) -> Result<(), OpError> {
+    let (field, value) = match target {
+        Target::Room { room } => ("room", room),
+        Target::Dm { agent } => ("agent", agent),
+        Target::Service { service } => ("service", service),
+    };
+    super::cap_field(field, value)
+}
+
+/// What [`resolve`] would answer, without opening or joining anything: the room, or `None` where
+/// it would open one.
+pub(super) async fn check(caller: &Caller, target: &Target) -> Result<Option<RoomName>, OpError> {
+    match target {
+        Target::Room { .. } | Target::Service { .. } => {
+            resolve(caller, target).await.map(|(room, _)| Some(room))
+        }
+        Target::Dm { agent } => {
+            let (store, me) = (caller.state.store(), &caller.agent.id);
+            let peer = dm_peer(caller, agent)?;
+            let room = store.dm_room(me, &peer).await?;
+            if room.is_none() && store.lookup(&peer).await?.is_none() {
+                return Err(OpError::not_discoverable(agent));
+            }
+            Ok(room)
+        }
+    }
+}
+
+/// The other one of a direct message.
+fn dm_peer(caller: &Caller, agent: &str) -> Result<AgentId, OpError> {
+    if caller.agent.id == *agent {
+        return Err(OpError::new(
+            ErrorCode::NotAuthorized,
+            "a direct message goes to somebody else: name another agent",
+        ));
+    }
+    AgentId::parse(agent).ok_or_else(|| OpError::not_discoverable(agent))
+}
+
 /// The room that a target means, for somebody who may write there; and whether the author becomes
-/// a member with the message, and not before it, if it is none yet.
-async fn resolve(caller: &Caller, target: &Target) -> Result<(RoomName, bool), OpError> {
+/// a member with what it writes, and not before it, if it is none yet.
+///
+/// # Errors
+/// When there is none for the caller.
+pub async fn resolve(caller: &Caller, target: &Target) -> Result<(RoomName, bool), OpError> {
     let (state, me) = (&caller.state, &caller.agent.id);
     match target {
         Target::Room { room } => {
@@ -174,12 +212,8 @@ async fn resolve(caller: &Caller, target: &Target) -> Result<(RoomName, bool), O
             state.members().require(state.store(), &room, me).await?;
             Ok((room, false))
         }
-        Target::Dm { agent } if me == agent.as_str() => Err(OpError::new(
-            ErrorCode::NotAuthorized,
-            "a direct message goes to somebody else: name another agent",
-        )),
         Target::Dm { agent } => {
-            let peer = AgentId::parse(agent).ok_or_else(|| OpError::not_discoverable(agent))?;
+            let peer = dm_peer(caller, agent)?;
             let store = state.store();
             let room = match store.dm_room(me, &peer).await? {
                 Some(room) => Some(room),

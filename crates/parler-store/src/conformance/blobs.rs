@@ -3,7 +3,7 @@
 use parler_protocol::{AgentId, BlobId, RoomName};
 
 use super::story::{Story, T0, agent};
-use crate::{BindOutcome, BlobFound, BlobReader, BlobRow, NewBlob};
+use crate::{BindOutcome, BlobFound, BlobReader, BlobRow, MemberOutcome, NewBlob, NewWorker};
 
 fn blob(number: u8) -> BlobId {
     BlobId::parse(&format!("{number:064x}")).unwrap()
@@ -13,6 +13,7 @@ fn new(by: &AgentId, room: &str, number: u8) -> NewBlob {
     NewBlob {
         agent: by.clone(),
         room: RoomName::new(room),
+        join: false,
         blob: blob(number),
         size: 100,
         media_type: Some("text/plain".into()),
@@ -38,7 +39,8 @@ async fn readable(s: &Story, number: u8, who: &AgentId) -> BlobRow {
 }
 
 async fn collect(s: &Story, unused_since: Option<i64>, limit: u32) -> Vec<BlobId> {
-    let mut gone = s.store.collect_blobs(unused_since, limit).await.unwrap();
+    let stale = s.store.stale_blobs(unused_since, limit).await.unwrap();
+    let mut gone = s.store.forget_blobs(stale, unused_since).await.unwrap();
     gone.sort();
     gone
 }
@@ -195,8 +197,49 @@ pub(super) async fn what_was_posted_again_or_fetched_is_young_again(s: &mut Stor
     s.store.touch_blob(&blob(1), T0 + 5).await.unwrap();
     s.store.touch_blob(&blob(9), T0).await.unwrap();
     assert_eq!(readable(s, 1, &a).await.fetched_at, Some(T0 + 10));
-    assert_eq!(collect(s, Some(T0 + 10), 10).await, [blob(2)]);
+    let all = (0..3).map(blob).collect();
+    let gone = s.store.forget_blobs(all, Some(T0 + 10)).await.unwrap();
+    assert_eq!(gone, [blob(2)], "looked at once more");
     assert_eq!(collect(s, Some(T0 + 11), 10).await, [blob(0), blob(1)]);
+}
+
+pub(super) async fn a_blob_for_a_service_joins_its_author_unless_it_is_refused(s: &mut Story) {
+    let (a, b) = (agent(0), agent(1));
+    let joining = |room, number| NewBlob {
+        join: true,
+        ..new(&b, room, number)
+    };
+    assert_eq!(
+        post(s, joining("svc.build", 1)).await,
+        BindOutcome::UnknownService
+    );
+    let serves = NewWorker {
+        agent: a.clone(),
+        room: RoomName::new("svc.build"),
+        role: "build".into(),
+        max_owned_rooms: 10,
+        now: T0,
+    };
+    s.store.serve(serves).await.unwrap();
+    s.open("r", &a).await;
+    assert_eq!(
+        post(s, joining("r", 1)).await,
+        BindOutcome::UnknownService,
+        "no service"
+    );
+    let large = NewBlob {
+        size: 1001,
+        ..joining("svc.build", 1)
+    };
+    assert_eq!(post(s, large).await, BindOutcome::Full);
+    assert!(s.store.rooms(&b).await.unwrap().is_empty());
+    assert_eq!(post(s, joining("svc.build", 1)).await, BindOutcome::Bound);
+    readable(s, 1, &a).await;
+    readable(s, 1, &b).await;
+    let svc = RoomName::new("svc.build");
+    let banned = s.store.remove_member(&svc, &a, &b, true, T0).await;
+    assert_eq!(banned.unwrap(), MemberOutcome::Done);
+    assert_eq!(post(s, joining("svc.build", 1)).await, BindOutcome::Denied);
 }
 
 pub(super) async fn blobs_survive_a_restart(s: &mut Story) {

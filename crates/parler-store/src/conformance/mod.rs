@@ -120,6 +120,7 @@ cases! { ($)
         a_deleted_room_takes_its_bindings_along
         a_step_collects_what_is_unbound_or_unused
         what_was_posted_again_or_fetched_is_young_again
+        a_blob_for_a_service_joins_its_author_unless_it_is_refused
         blobs_survive_a_restart;
     rooms:
         an_invite_opens_a_room_with_its_caller_as_member
