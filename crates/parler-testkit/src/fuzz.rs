@@ -46,7 +46,7 @@ pub fn client_frame(data: &[u8]) {
         Request::Pull(pull) => same_again(&ClientFrame::Pull(pull)),
         Request::Other(frame) if fits(&frame) => same_again(&frame),
         Request::Other(_) => {}
-        Request::Refused(_) => {}
+        Request::Refused(_) | Request::Piece(_) => {}
     }
 }
 

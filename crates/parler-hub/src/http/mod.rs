@@ -4,6 +4,7 @@ mod a2a;
 pub mod accept;
 mod admin;
 mod auth;
+mod blob;
 mod client;
 mod cors;
 mod directory;
@@ -39,6 +40,7 @@ pub fn router(state: Arc<HubState>) -> Router {
         .route("/api/directory", get(directory::list))
         .route("/api/agents/{id}", get(directory::one))
         .route("/api/session", get(session::session))
+        .route("/api/session/blob/{id}", get(blob::blob))
         .route("/api/room/messages", get(room::messages))
         .route("/api/room/roster", get(room::roster))
         .route("/api/room/cards", get(room::cards))
