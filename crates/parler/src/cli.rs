@@ -7,8 +7,8 @@ use clap::{Parser, Subcommand};
 use crate::app::{App, Globals};
 use crate::commands::{
     completions, connect, demo, demo_agent, directory, exit_codes, handoff, hook, hub, init,
-    invite, join, leave, mcp, members, memory, presence, recv, rooms, roster, send, serve, session,
-    task, whoami,
+    invite, join, leave, mcp, members, memory, presence, recv, room, rooms, roster, send, serve,
+    session, task, turns, whoami,
 };
 use crate::error::{CliResult, EXIT_CODES};
 
@@ -45,6 +45,10 @@ pub enum Command {
     Session(session::Args),
     /// Pass the turn on and say what comes next
     Handoff(handoff::Args),
+    /// List turns that were passed, and who has them
+    Turns(turns::ListArgs),
+    /// Take a turn, finish it, or give it back
+    Turn(turns::Args),
     /// Read what is unread; with --watch, go on reading
     Recv(recv::Args),
     /// Say something in a room, or to an agent
@@ -55,6 +59,8 @@ pub enum Command {
     Task(task::Args),
     /// List your rooms and what is unread in them
     Rooms(rooms::Args),
+    /// Look at or change the settings of a room
+    Room(room::Args),
     /// List who is in a room
     Roster(roster::Args),
     /// Say how you are: idle, waiting or working
@@ -109,7 +115,10 @@ impl Command {
     pub async fn run(self, app: &App) -> CliResult<ExitCode> {
         let done = match self {
             Command::Session(args) => session::run(app, args).await,
-            Command::Handoff(args) => handoff::run(app, args).await,
+            Command::Handoff(args) => return handoff::run(app, args).await,
+            Command::Turns(args) => turns::list(app, args).await,
+            Command::Turn(args) => turns::run(app, args).await,
+            Command::Room(args) => room::run(app, args).await,
             Command::Recv(args) => recv::run(app, args).await,
             Command::Send(args) => send::run(app, args).await,
             Command::Serve(args) => serve::run(app, args).await,
@@ -147,6 +156,8 @@ impl Command {
         match self {
             Command::Recv(args) => args.watch,
             Command::Serve(args) => args.waits(),
+            Command::Turns(args) => args.watch,
+            Command::Handoff(args) => args.wait.is_some(),
             Command::Session(args) => args.waits(),
             Command::Mcp(_) | Command::Hook(_) | Command::Hub(_) => true,
             Command::Demo(_) | Command::DemoAgent(_) => true,

@@ -74,10 +74,11 @@ impl Kind {
 pub const EXIT_CODES: &str = "\
 Exit codes:
   0    done; also when `recv --watch` is ended by SIGTERM or by a closed pipe
-  1    something unexpected failed
+  1    something unexpected failed; of `handoff --wait`: the turn ended, and not as done
   2    the command line makes no sense
-  3    the hub cannot be reached, does not answer, or is not the expected one
-  4    the hub or the owner of the room refused
+  3    the hub cannot be reached, does not answer, or is not the expected one; of
+       `handoff --wait`: the turn did not end in time
+  4    the hub or the owner of the room refused; a turn that somebody else has
   5    what was named does not exist: a room, an invite, an addressee
   6    this machine's set-up is at fault: no HOME, a damaged file, a taken port
   7    the owner of the room has to admit you first

@@ -7,6 +7,7 @@
 pub mod human;
 pub mod json;
 pub mod message;
+pub mod turn;
 
 use std::io::Write;
 

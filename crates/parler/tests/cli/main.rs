@@ -15,3 +15,4 @@ mod output;
 mod recv;
 mod services;
 mod session;
+mod turns;
