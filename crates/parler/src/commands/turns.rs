@@ -1,7 +1,7 @@
 //! `parler turns`, `parler turn`: what became of handoffs, and acting on one.
 
 use std::collections::HashMap;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use parler_connector::{Client, ClientError, Read};
 use parler_protocol::turn::{TurnAct, TurnFilter, TurnsQuery};
@@ -190,7 +190,13 @@ async fn news(client: &Client, query: &TurnsQuery, after: i64, wait: u64) -> Cli
         ..query.clone()
     };
     loop {
+        let asked = Instant::now();
         match client.turns(query.clone()).await {
+            // A hub that does not park must not be asked without end.
+            Ok(turns) if turns.rev == after && asked.elapsed() < OUTAGE_PAUSE => {
+                tokio::time::sleep(OUTAGE_PAUSE).await;
+                return Ok(turns);
+            }
             Ok(turns) => return Ok(turns),
             Err(error) if error.is_outage() || error.retryable() => {
                 tokio::time::sleep(OUTAGE_PAUSE).await;
