@@ -164,8 +164,6 @@ impl Command {
             Command::Turns(args) => args.watch,
             Command::Handoff(args) => args.wait.is_some(),
             Command::Serve(args) => args.waits(),
-            Command::Turns(args) => args.watch,
-            Command::Handoff(args) => args.wait.is_some(),
             Command::Session(args) => args.waits(),
             Command::Mcp(_) | Command::Hook(_) | Command::Hub(_) => true,
             Command::Demo(_) | Command::DemoAgent(_) => true,
