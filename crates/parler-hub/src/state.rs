@@ -83,6 +83,10 @@ pub enum NoPlace {
 }
 
 impl HubState {
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "called once, by `Hub::open`, which made each of them"
+    )]
     pub(crate) fn new(
         config: Config,
         bound: SocketAddr,

@@ -109,7 +109,7 @@ pub async fn events(
         _place: place,
         token: good.hash,
         last: Seq(resumed.or(begin.after).unwrap_or(0)),
-        ends: now + Duration::from_millis(left.min(defaults::FAR.as_millis() as u64)),
+        ends: now + Duration::from_millis(left).min(defaults::FAR),
         begun: false,
         look_at: now,
         presence: 0,
