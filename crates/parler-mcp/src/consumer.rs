@@ -84,6 +84,15 @@ impl Consumer {
         }
     }
 
+    /// Whether this process may act in that room, be it the active one or not.
+    pub(crate) fn acts_in(&self, room: &str) -> bool {
+        let active = self.lock().as_ref().is_some_and(|(own, _)| own == room);
+        if active {
+            return self.other(room).is_none();
+        }
+        self.try_claim(room).is_none_or(|claim| claim.may_act())
+    }
+
     fn try_claim(&self, room: &str) -> Option<Claim> {
         let (host, session) = self
             .host
@@ -123,6 +132,11 @@ mod tests {
         assert_eq!(first.other("auth"), None);
         assert!(second.other("auth").unwrap().contains("s1"));
         assert_eq!(second.other("elsewhere"), None);
+        assert!(first.acts_in("auth") && !second.acts_in("auth"));
+        second.claim("elsewhere");
+        assert!(!second.acts_in("auth") && !first.acts_in("elsewhere"));
+        assert!(first.acts_in("a room of nobody") && second.acts_in("a room of nobody"));
+        second.claim("auth");
         first.claim("auth");
         assert_eq!(first.other("auth"), None, "its own claim is no stranger's");
         first.let_go();

@@ -256,7 +256,11 @@ impl Heard {
     /// It could not be rung for now, and is to be tried again.
     pub(crate) fn try_later(&self, seq: i64) {
         if let Some(item) = self.lock().items.get_mut(&seq) {
-            item.told = Told::NotBefore(Instant::now() + TRY_AGAIN);
+            let at = Instant::now() + TRY_AGAIN;
+            item.told = match item.told {
+                Told::NotBefore(later) if later > at => Told::NotBefore(later),
+                _ => Told::NotBefore(at),
+            };
         }
     }
 

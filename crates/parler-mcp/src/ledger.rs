@@ -9,11 +9,13 @@ use std::path::Path;
 use std::sync::Arc;
 
 use parler_connector::render::Me;
-use parler_connector::wake::once::{Freshness, Once, OnceError, Submit, Thing};
+use parler_connector::wake::once::{Freshness, Once, OnceError, Standing, Submit, Thing};
 use parler_protocol::{HandoffRef, SigPart, StoredMessage, TypedPart};
 
 /// The take under which the end of a turn is noted: no turn has it.
 pub(crate) const AT_THE_END: i64 = -1;
+/// A take that nothing is noted under.
+const NO_TAKE: i64 = -2;
 
 /// A handle on the ledger of one identity.
 #[derive(Clone)]
@@ -25,8 +27,7 @@ impl Ledger {
     }
 
     /// Whether to ring for that take of a message in that session of the host, which then is noted.
-    /// `None`: it
-    /// is an old message offered again, or nobody signed it.
+    /// `None`: it is an old message offered again, or nobody signed it.
     ///
     /// # Errors
     /// The ledger cannot be used: do not ring.
@@ -40,6 +41,27 @@ impl Ledger {
         self.ask(move |once| match SigPart::find(&message.parts) {
             Some(sig) if once.admit(&message, &sig)? == Freshness::Fresh => {
                 once.submit(thing(&message.id, take), &session).map(Some)
+            }
+            _ => Ok(None),
+        })
+        .await
+        .unwrap_or(Ok(None))
+    }
+
+    /// What [`Ledger::submit`] would say; notes no ring.
+    ///
+    /// # Errors
+    /// The ledger cannot be used: do not ring.
+    pub(crate) async fn would_ring(
+        &self,
+        message: &Arc<StoredMessage>,
+        take: i64,
+        session: String,
+    ) -> Result<Option<Submit>, OnceError> {
+        let message = Arc::clone(message);
+        self.ask(move |once| match SigPart::find(&message.parts) {
+            Some(sig) if once.admit(&message, &sig)? == Freshness::Fresh => {
+                once.ask(thing(&message.id, take), &session).map(Some)
             }
             _ => Ok(None),
         })
@@ -71,6 +93,30 @@ impl Ledger {
         self.ask(move |once| once.submit(thing(&message, AT_THE_END), &session))
             .await
             .unwrap_or(Ok(Submit::Pending))
+    }
+
+    /// Whether the agent was not told yet how a turn of its own ended; it is now. When the ledger
+    /// cannot be used it counts as news.
+    pub(crate) async fn tell_end(&self, message: &str) -> bool {
+        let message = message.to_owned();
+        self.ask(move |once| {
+            let end = thing(&message, AT_THE_END);
+            let known = once.standing(end).is_ok_and(|s| s == Standing::Confirmed);
+            if !known && let Err(error) = once.confirm(end) {
+                tracing::warn!(%error, "the end of a turn may be told twice");
+            }
+            !known
+        })
+        .await
+        .unwrap_or(false)
+    }
+
+    /// Whether that session gave the turn up, or did not wake for it.
+    pub(crate) async fn gave_up(&self, message: &str, session: String) -> bool {
+        let message = message.to_owned();
+        self.ask(move |once| once.ask(thing(&message, NO_TAKE), &session))
+            .await
+            .is_none_or(|asked| matches!(asked, Ok(Submit::GivenUp) | Err(_)))
     }
 
     /// The session did not wake for a turn, or gave it up: it does not take it again.

@@ -20,11 +20,13 @@ use parler_connector::config::{AttentionSettings, Config};
 use parler_connector::doorbell::Ladder;
 use parler_connector::wake::policy::{Class, Decision, Receiver, decide};
 use parler_connector::{Client, ClientError, Notice, Read};
+use parler_protocol::turn::{TurnFilter, TurnsQuery};
 use parler_protocol::{Pulled, StoredMessage, Turn, TurnState};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::error::ToolError;
+use crate::lead::{LOOK, is_news};
 use crate::ring::{Bell, EndBell};
 use crate::state::Tools;
 
@@ -149,6 +151,7 @@ impl<'a> Ear<'a> {
         let every = if pushed { LOOK_EVERY } else { POLL_EVERY };
         let mut activity = self.listener.tools.activity.changes();
         let mut look_at = Instant::now();
+        self.catch_up().await;
         loop {
             self.ring_if_due();
             tokio::select! {
@@ -179,9 +182,41 @@ impl<'a> Ear<'a> {
         self.listener.tools.heard.note(message, decision);
     }
 
+    /// What no notice told: those of an outage never come.
+    async fn catch_up(&mut self) {
+        let query = TurnsQuery {
+            state: Some(TurnFilter::All),
+            limit: Some(LOOK),
+            ..TurnsQuery::default()
+        };
+        let turns = match self.listener.tools.ledger_turns(query).await {
+            Ok(turns) => turns.unwrap_or_default(),
+            Err(error) => return tracing::debug!(%error, "the ledger cannot be asked"),
+        };
+        let me = self.client.id().as_str().to_owned();
+        for turn in turns {
+            let own = turn.from.id == me;
+            if if own {
+                is_news(&turn)
+            } else {
+                self.listener.tools.may_be_mine(&turn)
+            } {
+                self.heed(Notice::Turn(Box::new(turn))).await;
+            }
+        }
+    }
+
     /// A turn moved, or somebody waits to be let in.
     async fn heed(&mut self, notice: Notice) {
         let tools = &self.listener.tools;
+        if let Notice::Turn(turn) = &notice
+            && turn
+                .taken_by
+                .as_ref()
+                .is_none_or(|by| by.id != self.client.id().as_str() || turn.state.terminal())
+        {
+            tools.turns.over(&turn.message, turn.take);
+        }
         match notice {
             Notice::Turn(turn) if turn.from.id == self.client.id().as_str() => {
                 if turn.state.terminal() && self.ended.len() < MAX_ENDED {
@@ -300,6 +335,7 @@ impl<'a> Ear<'a> {
             let bell = EndBell {
                 tools: Arc::clone(tools),
                 ladder: Arc::clone(&self.listener.ladder),
+                attention: self.listener.attention(),
                 turn,
             };
             self.rings.spawn(bell.ring());

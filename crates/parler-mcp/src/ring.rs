@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use parler_connector::config::AttentionSettings;
+use parler_connector::config::{AttentionSettings, RoomAttention};
 use parler_connector::doorbell::{Ladder, Woken};
 use parler_connector::render;
 use parler_connector::wake::ledger::{self, TurnWake};
@@ -15,14 +15,15 @@ use parler_connector::wake::once::Submit;
 use parler_connector::wake::policy::Class;
 use parler_connector::wake::words::wake_text;
 use parler_protocol::turn::{TurnFilter, TurnsQuery};
-use parler_protocol::{StoredMessage, Turn};
-use tokio::time::{sleep, timeout};
+use parler_protocol::{Attention, StoredMessage, Turn};
+use tokio::time::{Instant, sleep, timeout};
 
 use crate::error::ToolError;
+use crate::holding::Taken;
 use crate::ledger::AT_THE_END;
 use crate::listener::judge;
 use crate::state::Tools;
-use crate::turns::{Held, Taken, end_text, held};
+use crate::turns::{Held, end_text, held};
 
 /// The longest that a host may take to wake for a turn that was taken ahead: then somebody else
 /// may have it.
@@ -34,6 +35,10 @@ enum Claim {
     Ring { take: i64, held: Option<Held> },
     /// No, for good.
     Settled(&'static str),
+    /// Not now.
+    Later(&'static str),
+    /// It is an old message offered again.
+    Replay,
 }
 
 /// One ring for one message.
@@ -68,6 +73,11 @@ impl Bell {
                 heard.settle(seq);
                 return tracing::debug!(seq, why, "not rung");
             }
+            Ok(Claim::Later(why)) => {
+                heard.try_later(seq);
+                return tracing::debug!(seq, why, "not rung yet");
+            }
+            Ok(Claim::Replay) => return heard.forget(seq),
             Err(error) => {
                 heard.try_later(seq);
                 return tracing::debug!(%error, seq, "not rung yet");
@@ -105,14 +115,16 @@ impl Bell {
         let woken = timeout(MAX_RINGING, self.ladder.wake(&text)).await;
         tracing::info!(seq, ?woken, "rang");
         if matches!(woken, Ok(Woken::Confirmed { .. })) {
+            self.tools.turns.rung_for(&self.message);
             if let Err(error) = self.tools.ledger.confirm(&self.message.id, take).await {
                 tracing::warn!(%error, "woken, and the ledger does not know it");
             }
         } else if let Some(held) = &held {
-            self.give_back(held, "host did not wake").await;
+            // First: who gave a turn back hears of it as of a new one.
             if let Err(error) = self.tools.ledger.give_up(&held.message, session).await {
                 tracing::warn!(%error, "it may be taken ahead once more");
             }
+            self.give_back(held, "host did not wake").await;
         }
     }
 
@@ -126,17 +138,58 @@ impl Bell {
         let Some(turn) = self.turn().await? else {
             return ring(0);
         };
-        match ledger::wakes(&turn, &self.tools.agent.id()) {
+        let me = self.tools.agent.id();
+        if turn.taken_by.as_ref().is_some_and(|by| by.id == me) {
+            let turns = &self.tools.turns;
+            let unknown = turns.holds(&turn.message) && !turns.was_shown(&turn.message, turn.take);
+            return Ok(match unknown {
+                // Taken for a ring that a call of the model came before.
+                true => Claim::Ring {
+                    take: turn.take,
+                    held: Some(held(&turn, turn.take)),
+                },
+                false => Claim::Settled("this agent works at the turn"),
+            });
+        }
+        match ledger::wakes(&turn, &me) {
             TurnWake::No => return Ok(Claim::Settled("the turn is held or over")),
             TurnWake::Wake => return ring(turn.take),
             TurnWake::TakeFirst => {}
         }
-        if !render::proven(&self.message, &self.tools.agent.id()) {
+        if !render::proven(&self.message, &me) {
             return Ok(Claim::Settled("nobody proved who wrote it"));
         }
+        let session = self.tools.consumer.session();
+        let next = turn.take.saturating_add(1);
+        match self
+            .tools
+            .ledger
+            .would_ring(&self.message, next, session)
+            .await
+        {
+            Ok(Some(Submit::Ring)) => {}
+            Ok(Some(_)) => {
+                return Ok(Claim::Settled(
+                    "this session gave it up, or was rung for it",
+                ));
+            }
+            Ok(None) => return Ok(Claim::Replay),
+            Err(error) => {
+                tracing::warn!(%error, "the ledger of rings cannot be used");
+                return Ok(Claim::Later("better late than twice"));
+            }
+        }
+        let begun = Instant::now();
         // Rung for is only who is idle.
         sleep(ledger::hesitation(&turn, true, fastrand::f64())).await;
-        match self.tools.take(&turn.room, &turn.message, &turn).await {
+        if self.acted_since(begun) {
+            return Ok(Claim::Later("the model is at work"));
+        }
+        match self.tools.take(&turn).await {
+            // It is kept: the model may have been shown it.
+            Ok(Taken::Yes(_)) if self.acted_since(begun) => {
+                Ok(Claim::Later("the model is at work"))
+            }
             Ok(Taken::Yes(take)) => Ok(Claim::Ring {
                 take,
                 held: Some(held(&turn, take)),
@@ -145,6 +198,12 @@ impl Bell {
             Err(error) if error.passes() => Err(error),
             Err(_) => Ok(Claim::Settled("this agent may not take the turn")),
         }
+    }
+
+    /// Whether the model called a tool since, or does: a ring now would not be what it answers.
+    fn acted_since(&self, then: Instant) -> bool {
+        let activity = &self.tools.activity;
+        activity.at_work() || activity.waiting() || activity.last().is_some_and(|at| at > then)
     }
 
     async fn turn(&self) -> Result<Option<Turn>, ToolError> {
@@ -161,6 +220,8 @@ impl Bell {
     async fn give_back(&self, held: &Held, note: &str) {
         if let Err(error) = self.tools.give_back(held, note).await {
             tracing::warn!(%error, "the turn stays taken until its lease ends");
+            // And is not renewed until then.
+            self.tools.turns.forget(&held.message);
         }
     }
 
@@ -185,12 +246,17 @@ impl Bell {
 pub(crate) struct EndBell {
     pub(crate) tools: Arc<Tools>,
     pub(crate) ladder: Arc<Ladder>,
+    pub(crate) attention: AttentionSettings,
     pub(crate) turn: Turn,
 }
 
 impl EndBell {
-    /// Rings, if the host was not told of that end before.
+    /// Rings, if the host was not told of that end before and its user wants to hear of such.
     pub(crate) async fn ring(self) {
+        let muted = self.attention.room(&self.turn.room) == Some(RoomAttention::Muted);
+        if muted || self.attention.mode == Some(Attention::Focus) {
+            return;
+        }
         let session = self.tools.consumer.session();
         match self
             .tools

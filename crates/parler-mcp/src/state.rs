@@ -174,7 +174,10 @@ impl Tools {
             }
             _ => None,
         };
-        message.reply_to = held.as_ref().map(|held| held.message.clone());
+        if let Some(held) = &held {
+            message.reply_to = Some(held.message.clone());
+        }
+        message.hop = message.hop.or_else(|| self.turns.hop());
         let sent = self
             .agent
             .call(|client| {

@@ -1,42 +1,29 @@
-//! The turns of this agent, as the hub's ledger has them: which it holds, which it may take, and
-//! what became of those that it offered.
+//! What this server knows of turns: which it holds, what it told already, and the words for them.
 //!
-//! A turn that names this agent is taken when the model is shown it; one to anyone is offered with
-//! the call that takes it. Only a message that its author signed for this room, and that is no old
-//! one offered again, is taken without the model asking. A hub without a ledger is one where none
-//! of this happens, and the log alone leads.
+//! Talks to nobody: [`crate::holding`] takes and ends turns, [`crate::lead`] puts them at the head
+//! of an answer.
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use parler_connector::render::{self, Me, Voice};
-use parler_connector::safe::model::{BODY_CHARS, Frame, label};
-use parler_connector::{Read, safe};
-use parler_protocol::turn::{TurnAct, TurnFilter, TurnsQuery};
-use parler_protocol::{Complete, HandoffRef, StoredMessage, TaskStatus, Turn, TurnState};
-use tokio::time::{sleep, timeout};
+use parler_connector::safe;
+use parler_connector::safe::model::{Frame, label};
+use parler_protocol::parts::Hop;
+use parler_protocol::{SigPart, StoredMessage, Turn, TurnState, TypedPart};
+use tokio::time::Instant;
 
-use crate::error::ToolError;
-use crate::state::Tools;
-use crate::text;
-
-/// Turns that one look asks for: what an agent has to know of fits many times over.
-const LOOK: u32 = 100;
-/// Turns that lead one answer; the rest is counted.
-const MAX_LED: usize = 5;
 /// Turns that this server renews. An agent works at one; the rest is what it took by mistake.
 const MAX_HELD: usize = 32;
 /// Lines that were told once: turn and reason.
 const MAX_TOLD: usize = 512;
-/// How often leases are renewed: a third of the hub's default of 300 s.
-const RENEW_EVERY: Duration = Duration::from_secs(100);
-/// A session that called none of our tools for so long holds nothing for ever.
-const IDLE_LIMIT: Duration = Duration::from_secs(20 * 60);
-/// How long the last word on held turns may take at the end.
-const LAST_WORD: Duration = Duration::from_millis(500);
 /// Characters of a peer's or the hub's words in a line of ours.
 const LINE_CHARS: usize = 300;
+/// How long what an agent sends counts as the work of the message that it was rung for. The hub
+/// forgets a chain after the same silence.
+const CHAIN_LASTS: Duration = Duration::from_secs(10 * 60);
+/// Bytes of the id of a chain, which any peer can choose.
+const MAX_ROOT_BYTES: usize = 64;
 
 /// A turn that this agent holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,22 +38,28 @@ pub(crate) struct Held {
     pub(crate) from: String,
     /// Something was said in its room since it was taken.
     pub(crate) answered: bool,
+    /// Place in the chain of automatic turns of what is sent while it is held.
+    pub(crate) hop: Option<Hop>,
 }
 
 /// What this server knows of turns.
 pub(crate) struct Turns {
     known: Mutex<Known>,
     /// A turn that names this agent is taken by itself.
-    auto: bool,
+    pub(crate) auto: bool,
 }
 
 #[derive(Default)]
 struct Known {
     held: Vec<Held>,
+    /// Room and message of claims whose answer did not come (yet).
+    claiming: VecDeque<(String, String)>,
     no_ledger: bool,
     /// What was told already, in the order of the telling.
     told: HashSet<String>,
     order: VecDeque<String>,
+    /// What a message that this agent was rung for makes of what it sends.
+    rung: Option<(Hop, Instant)>,
 }
 
 impl Turns {
@@ -77,9 +70,24 @@ impl Turns {
         }
     }
 
+    /// Whether the hub is known to keep no ledger.
+    pub(crate) fn no_ledger(&self) -> bool {
+        self.lock().no_ledger
+    }
+
+    /// The hub keeps none.
+    pub(crate) fn has_no_ledger(&self) {
+        self.lock().no_ledger = true;
+    }
+
     /// Every turn that this server took and that did not end.
     pub(crate) fn held(&self) -> Vec<Held> {
         self.lock().held.clone()
+    }
+
+    /// Whether this server holds that turn.
+    pub(crate) fn holds(&self, message: &str) -> bool {
+        self.lock().held.iter().any(|held| held.message == message)
     }
 
     /// The one turn held in a room; `None` when there is none, or more than one.
@@ -90,10 +98,33 @@ impl Turns {
         here.next().is_none().then(|| first.clone())
     }
 
-    /// Notes a take, in the place of an older one of the same turn.
-    pub(crate) fn hold(&self, held: Held) {
+    /// A claim is on its way: until its answer comes nobody knows who holds the turn.
+    pub(crate) fn claiming(&self, room: &str, message: &str) {
         let mut known = self.lock();
-        known.held.retain(|other| other.message != held.message);
+        known.claiming.push_back((room.into(), message.into()));
+        if known.claiming.len() > MAX_HELD {
+            known.claiming.pop_front();
+        }
+    }
+
+    /// Its answer came.
+    pub(crate) fn claim_answered(&self, message: &str) {
+        self.lock().claiming.retain(|(_, other)| other != message);
+    }
+
+    /// Claims whose answer did not come.
+    pub(crate) fn unanswered_claims(&self) -> Vec<(String, String)> {
+        self.lock().claiming.iter().cloned().collect()
+    }
+
+    /// Notes a take, in the place of an older one of the same turn.
+    pub(crate) fn hold(&self, mut held: Held) {
+        let mut known = self.lock();
+        if let Some(at) = known.held.iter().position(|o| o.message == held.message) {
+            let before = known.held.remove(at);
+            held.answered |= before.answered && before.take == held.take;
+            held.hop = held.hop.or(before.hop);
+        }
         known.held.push(held);
         if known.held.len() > MAX_HELD {
             known.held.remove(0);
@@ -105,6 +136,13 @@ impl Turns {
         self.lock().held.retain(|held| held.message != message);
     }
 
+    /// The hub says that this take, or a later one, is over: of what a hook ended, for example.
+    pub(crate) fn over(&self, message: &str, take: i64) {
+        self.lock()
+            .held
+            .retain(|held| held.message != message || held.take > take);
+    }
+
     /// Something was said in its room.
     pub(crate) fn answered(&self, message: &str) {
         for held in &mut self.lock().held {
@@ -112,8 +150,23 @@ impl Turns {
         }
     }
 
+    /// The host was rung for that message, and acted.
+    pub(crate) fn rung_for(&self, message: &StoredMessage) {
+        self.lock().rung = Some((hop_after(message), Instant::now()));
+    }
+
+    /// Place in a chain of what is sent now; `None` when no peer's message started this.
+    pub(crate) fn hop(&self) -> Option<Hop> {
+        let known = self.lock();
+        let held = known.held.iter().filter_map(|held| held.hop.clone());
+        let rung = known.rung.as_ref();
+        let rung = rung.filter(|(_, at)| at.elapsed() < CHAIN_LASTS);
+        held.chain(rung.map(|(hop, _)| hop.clone()))
+            .max_by_key(|hop| hop.n)
+    }
+
     /// Whether that was not told before; it is now.
-    fn tell_once(&self, key: String) -> bool {
+    pub(crate) fn tell_once(&self, key: String) -> bool {
         let mut known = self.lock();
         if !known.told.insert(key.clone()) {
             return false;
@@ -127,353 +180,31 @@ impl Turns {
         true
     }
 
+    /// Whether the model was shown that take of a turn.
+    pub(crate) fn was_shown(&self, message: &str, take: i64) -> bool {
+        self.lock().told.contains(&take_key(message, take))
+    }
+
     fn lock(&self) -> MutexGuard<'_, Known> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// What the ledger puts at the head of an answer.
-#[derive(Default)]
-pub(crate) struct Lead {
-    /// Its text.
-    pub(crate) text: Option<String>,
-    /// Whether there is a turn in it that this agent was not told of before.
-    pub(crate) news: bool,
+/// Under what a take is noted as shown.
+pub(crate) fn take_key(message: &str, take: i64) -> String {
+    format!("{message} {take}")
 }
 
-impl Tools {
-    /// Asks the ledger; `None` where the hub has none.
-    ///
-    /// # Errors
-    /// The hub's.
-    pub(crate) async fn ledger_turns(
-        &self,
-        query: TurnsQuery,
-    ) -> Result<Option<Vec<Turn>>, ToolError> {
-        if self.turns.lock().no_ledger {
-            return Ok(None);
-        }
-        let asked = self
-            .agent
-            .call(|client| {
-                let query = query.clone();
-                async move { client.turns(query).await }
-            })
-            .await;
-        match asked {
-            Ok(turns) => Ok(Some(turns.turns)),
-            Err(error) if error.unsupported() => {
-                self.turns.lock().no_ledger = true;
-                Ok(None)
-            }
-            Err(error) => Err(error),
-        }
+/// Where what follows on a message stands in its chain.
+pub(crate) fn hop_after(message: &StoredMessage) -> Hop {
+    let before = SigPart::find(&message.parts).and_then(|sig| sig.hop);
+    let root = before.as_ref().map(|hop| hop.root.clone());
+    Hop {
+        n: before.map_or(0, |hop| hop.n).saturating_add(1),
+        root: root
+            .filter(|root| !root.is_empty() && root.len() <= MAX_ROOT_BYTES)
+            .unwrap_or_else(|| message.id.clone()),
     }
-
-    /// What leads an answer by the ledger: turns that this agent holds or may take (those that
-    /// name it are taken now), then what became of those that it offered. `None`: there is no
-    /// ledger, or it could not be asked.
-    pub(crate) async fn lead(&self, frame: &Frame) -> Option<Lead> {
-        let query = TurnsQuery {
-            state: Some(TurnFilter::All),
-            limit: Some(LOOK),
-            ..TurnsQuery::default()
-        };
-        let turns = match self.ledger_turns(query).await {
-            Ok(turns) => turns?,
-            Err(error) => {
-                tracing::debug!(%error, "the ledger cannot be asked");
-                return None;
-            }
-        };
-        let me = self.agent.id();
-        let mut lead = Lead::default();
-        let mut blocks = Vec::new();
-        let mut more = 0;
-        for (at, turn) in turns.iter().enumerate() {
-            if turn.from.id == me || turn.state.terminal() || !self.may_be_mine(turn, &me) {
-                continue;
-            }
-            if blocks.len() >= MAX_LED {
-                more += 1;
-                continue;
-            }
-            let superseded = turns[..at].iter().any(|later| supersedes(later, turn));
-            let Some(block) = self.one(turn, superseded, &me, frame).await else {
-                continue;
-            };
-            lead.news |= self
-                .turns
-                .tell_once(format!("{} {}", turn.message, turn.take));
-            blocks.push(block);
-        }
-        if more > 0 {
-            blocks.push(format!(
-                "{} beside: parler_turn {{\"action\": \"list\"}}.",
-                text::count(more, "turn")
-            ));
-        }
-        for turn in turns.iter().filter(|turn| turn.from.id == me) {
-            let Some(line) = offered_line(turn, frame) else {
-                continue;
-            };
-            if self.turns.tell_once(outcome_key(turn)) {
-                lead.news |= turn.state.terminal();
-                blocks.push(line);
-            }
-        }
-        lead.text = (!blocks.is_empty()).then(|| blocks.join("\n\n"));
-        Some(lead)
-    }
-
-    /// Whether the turn may be one of this agent; the hub decides when it is claimed.
-    fn may_be_mine(&self, turn: &Turn, me: &str) -> bool {
-        match &turn.taken_by {
-            Some(holder) => holder.id == me,
-            None => self.as_me(|me| {
-                me.is_meant(&HandoffRef {
-                    next: String::new(),
-                    summary: None,
-                    to: turn.to.clone(),
-                    bundle: None,
-                })
-            }),
-        }
-    }
-
-    /// One turn at the head of an answer.
-    async fn one(&self, turn: &Turn, superseded: bool, me: &str, frame: &Frame) -> Option<String> {
-        let id = safe::token(&turn.message);
-        if turn.taken_by.is_some() {
-            self.turns.hold(Held {
-                answered: turn.answered_at.is_some(),
-                ..held(turn, turn.take)
-            });
-            return Some(format!(
-                "🤝 YOU HOLD THE TURN of {} in room '{}' (message {id}, seq {}). When it is done: \
-                 parler_turn {{\"action\": \"done\", \"id\": \"{id}\"}}.",
-                name(&turn.from.name),
-                safe::token(&turn.room),
-                turn.seq
-            ));
-        }
-        let message = self.offer_of(turn).await?;
-        let proven = render::proven(&message, me)
-            && self
-                .old_ones(std::slice::from_ref(&message))
-                .await
-                .is_empty();
-        let voice = Voice::Model {
-            frame,
-            body_chars: (!self.verbose).then_some(BODY_CHARS),
-        };
-        let mut lines = vec![self.as_me(|me| {
-            render::banner_where(std::slice::from_ref(&message), me, &voice, |_| proven)
-        })?];
-        if superseded {
-            lines.push("(its author offered another turn to the same later)".to_owned());
-        }
-        let names_me = turn.to.is_some();
-        if !proven {
-            return Some(lines.join("\n"));
-        }
-        if self.turns.auto && names_me && !superseded {
-            match self.take(&turn.room, &turn.message, turn).await {
-                Ok(Taken::Yes(take)) => lines.push(format!(
-                    "You have taken this turn (take {take}). When it is done: parler_turn \
-                     {{\"action\": \"done\", \"id\": \"{id}\"}}; if you cannot: \
-                     {{\"action\": \"release\", \"id\": \"{id}\"}}."
-                )),
-                // Somebody was faster, or it is not ours: nothing to lead with.
-                Ok(Taken::No(_)) => return None,
-                Err(error) => {
-                    tracing::debug!(%error, "not taken");
-                    lines.push(take_hint(&id));
-                }
-            }
-        } else {
-            lines.push(take_hint(&id));
-        }
-        Some(lines.join("\n"))
-    }
-
-    /// The message of a turn, as its author signed it.
-    pub(crate) async fn offer_of(&self, turn: &Turn) -> Option<StoredMessage> {
-        let read = Read::Since {
-            seq: turn.seq - 1,
-            limit: 1,
-        };
-        let room = turn.room.clone();
-        let page = self
-            .agent
-            .call(|client| {
-                let room = room.clone();
-                async move { client.pull(&room, read).await }
-            })
-            .await
-            .ok()?;
-        let message = page.messages.into_iter().next()?;
-        (message.id == turn.message && message.room == turn.room).then_some(message)
-    }
-
-    /// Those of the messages that are old ones offered again, by their place.
-    pub(crate) async fn old_ones(&self, messages: &[StoredMessage]) -> HashSet<i64> {
-        let (id, name, role) = (self.agent.id(), self.agent.name(), self.agent.role());
-        let me = Me {
-            id: &id,
-            name: &name,
-            role: role.as_deref(),
-        };
-        self.ledger.replays(messages, &me).await
-    }
-
-    /// Takes a turn, and holds it from then on.
-    ///
-    /// # Errors
-    /// The hub's.
-    pub(crate) async fn take(
-        &self,
-        room: &str,
-        message: &str,
-        turn: &Turn,
-    ) -> Result<Taken, ToolError> {
-        let (room, message) = (room.to_owned(), message.to_owned());
-        let claimed = self
-            .agent
-            .call(|client| {
-                let (room, message) = (room.clone(), message.clone());
-                async move { client.claim_turn(&room, &message, None).await }
-            })
-            .await?;
-        if !claimed.claimed {
-            return Ok(Taken::No(claimed.holder.map(|holder| holder.name)));
-        }
-        let take = claimed.take.unwrap_or(turn.take + 1);
-        self.turns.hold(held(turn, take));
-        Ok(Taken::Yes(take))
-    }
-
-    /// Gives a held turn back.
-    pub(crate) async fn give_back(&self, held: &Held, note: &str) -> Result<bool, ToolError> {
-        self.turns.forget(&held.message);
-        let act = TurnAct {
-            room: held.room.clone(),
-            message: held.message.clone(),
-            take: Some(held.take),
-            note: Some(note.to_owned()),
-        };
-        self.agent
-            .call(|client| {
-                let act = act.clone();
-                async move { client.release_turn(act).await }
-            })
-            .await
-    }
-
-    /// Renews the leases of held turns for as long as the agent works. Runs until it is dropped.
-    pub(crate) async fn renew_leases(&self) {
-        loop {
-            sleep(RENEW_EVERY).await;
-            let idle = self
-                .activity
-                .last()
-                .is_none_or(|last| last.elapsed() > IDLE_LIMIT);
-            if idle && !self.activity.at_work() && !self.activity.waiting() {
-                continue;
-            }
-            for held in self.turns.held() {
-                self.renew(&held).await;
-            }
-        }
-    }
-
-    async fn renew(&self, held: &Held) {
-        let renewed = self
-            .agent
-            .call(|client| {
-                let held = held.clone();
-                async move {
-                    client
-                        .renew_turn(&held.room, &held.message, held.take, None)
-                        .await
-                }
-            })
-            .await;
-        match renewed {
-            Ok(claimed) if claimed.claimed => {}
-            Ok(claimed) => {
-                self.turns.forget(&held.message);
-                let now = claimed
-                    .holder
-                    .map_or("it is not yours any more".to_owned(), |holder| {
-                        format!("{} holds it now", name(&holder.name))
-                    });
-                self.note(format!(
-                    "You lost the turn of {} (message {}): {now}. Do not finish it.",
-                    held.from,
-                    safe::token(&held.message)
-                ));
-            }
-            Err(error) => tracing::debug!(%error, "a lease was not renewed"),
-        }
-    }
-
-    /// The session ends: what was answered is done, the rest is open again.
-    pub(crate) async fn let_go_of_turns(&self) {
-        let let_go = async {
-            for held in self.turns.held() {
-                let done = if held.answered {
-                    self.finish(&held, TaskStatus::Done, Some("answered".to_owned()), None)
-                        .await
-                } else {
-                    self.give_back(&held, "its agent's session ended").await
-                };
-                if let Err(error) = done {
-                    tracing::debug!(%error, "a turn stays taken until its lease ends");
-                }
-            }
-        };
-        let _ = timeout(LAST_WORD, let_go).await;
-    }
-
-    /// Ends a held turn.
-    ///
-    /// # Errors
-    /// The hub's.
-    pub(crate) async fn finish(
-        &self,
-        held: &Held,
-        status: TaskStatus,
-        note: Option<String>,
-        result: Option<String>,
-    ) -> Result<bool, ToolError> {
-        let end = Complete {
-            room: held.room.clone(),
-            message: held.message.clone(),
-            status,
-            take: Some(held.take),
-            note,
-            result,
-        };
-        let done = self
-            .agent
-            .call(|client| {
-                let end = end.clone();
-                async move { client.complete_turn(end).await }
-            })
-            .await?;
-        self.turns.forget(&held.message);
-        Ok(done)
-    }
-}
-
-/// What came of taking a turn.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Taken {
-    /// Held now, under this fencing token.
-    Yes(i64),
-    /// Somebody else has it, whose name this is, or nobody can have it any more.
-    No(Option<String>),
 }
 
 /// A take of a turn.
@@ -484,11 +215,8 @@ pub(crate) fn held(turn: &Turn, take: i64) -> Held {
         take,
         from: name(&turn.from.name),
         answered: false,
+        hop: None,
     }
-}
-
-fn take_hint(id: &str) -> String {
-    format!("To take it before you begin: parler_turn {{\"action\": \"take\", \"id\": \"{id}\"}}.")
 }
 
 /// A name in a line of ours.
@@ -499,24 +227,6 @@ pub(crate) fn name(claimed: &str) -> String {
 /// Words of a peer, or of the hub about peers, in their frame.
 pub(crate) fn words(frame: &Frame, text: &str) -> String {
     frame.wrap(safe::cut(text, LINE_CHARS).0)
-}
-
-/// Whether a later turn of the same author to the same addressee is open.
-fn supersedes(later: &Turn, turn: &Turn) -> bool {
-    let to = |turn: &Turn| turn.to.as_deref().map(|to| to.trim().to_ascii_lowercase());
-    later.room == turn.room
-        && later.from.id == turn.from.id
-        && later.state == TurnState::Open
-        && to(later) == to(turn)
-        && turn.to.is_some()
-}
-
-/// What is told once of a turn that this agent offered: each end, and each reason to stall.
-fn outcome_key(turn: &Turn) -> String {
-    let why = turn.stalled.as_deref().unwrap_or_default();
-    // A reason that only says a later time is no new one.
-    let why: String = why.chars().filter(|c| !c.is_ascii_digit()).collect();
-    format!("{} {} {why}", turn.message, state_word(turn.state))
 }
 
 /// What is to be told of a turn that this agent offered: how it ended, or why nothing happens.
@@ -532,11 +242,14 @@ pub(crate) fn offered_line(turn: &Turn, frame: &Frame) -> Option<String> {
         let by = by.map(|by| format!(" by {}", name(&by.name)));
         let note = turn.note.as_deref();
         let note = note.map(|note| format!(" Note: {}", words(frame, note)));
+        let result = turn.result.as_deref();
+        let result = result.map(|blob| format!(" Result: blob {}.", safe::token(blob)));
         return Some(format!(
-            "✔ {which} is {}{}.{}",
-            state_word(turn.state),
+            "✔ {which} is {}{}.{}{}",
+            turn.state.as_str(),
             by.unwrap_or_default(),
-            note.unwrap_or_default()
+            note.unwrap_or_default(),
+            result.unwrap_or_default()
         ));
     }
     let stalled = turn.stalled.as_deref()?;
@@ -555,15 +268,142 @@ pub(crate) fn end_text(turn: &Turn) -> String {
     )
 }
 
-/// A state as a word.
-pub(crate) fn state_word(state: TurnState) -> &'static str {
-    match state {
-        TurnState::Open => "open",
-        TurnState::Taken => "taken",
-        TurnState::Done => "done",
-        TurnState::Failed => "failed",
-        TurnState::Declined => "declined",
-        TurnState::Cancelled => "cancelled",
-        TurnState::Expired => "expired",
+/// Under what the end of a turn is noted as told.
+pub(crate) fn end_key(message: &str) -> String {
+    format!("{message} end")
+}
+
+/// Under what each reason of a turn to stall is noted as told.
+pub(crate) fn stall_key(turn: &Turn) -> String {
+    let why = turn.stalled.as_deref().unwrap_or_default();
+    // A reason that only says a later time is no new one.
+    let why: String = why.chars().filter(|c| !c.is_ascii_digit()).collect();
+    format!("{} stalls: {why}", turn.message)
+}
+
+/// Whether a later turn of the same author to the same addressee is open.
+pub(crate) fn supersedes(later: &Turn, turn: &Turn) -> bool {
+    let to = |turn: &Turn| turn.to.as_deref().map(|to| to.trim().to_ascii_lowercase());
+    later.room == turn.room
+        && later.from.id == turn.from.id
+        && later.state == TurnState::Open
+        && to(later) == to(turn)
+        && turn.to.is_some()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use parler_protocol::EndpointRef;
+
+    fn take(message: &str, room: &str, n: u32) -> Held {
+        Held {
+            room: room.into(),
+            message: message.into(),
+            take: 1,
+            from: "planner".into(),
+            answered: false,
+            hop: Some(Hop {
+                n,
+                root: "r".into(),
+            }),
+        }
+    }
+
+    fn message(parts: Vec<parler_protocol::Part>) -> StoredMessage {
+        StoredMessage {
+            seq: 1,
+            id: "m1".into(),
+            room: "auth".into(),
+            from: EndpointRef {
+                id: "UA".into(),
+                name: "planner".into(),
+                role: None,
+            },
+            parts,
+            mentions: None,
+            reply_to: None,
+            ts: 0,
+        }
+    }
+
+    fn signed(n: u32, root: &str) -> StoredMessage {
+        let sig = SigPart {
+            sig: String::new(),
+            alg: "ed25519".into(),
+            v: 1,
+            ts: 0,
+            uid: "u".into(),
+            target: parler_protocol::Target::Room {
+                room: "auth".into(),
+            },
+            hop: Some(Hop {
+                n,
+                root: root.into(),
+            }),
+        };
+        message(vec![sig.to_part()])
+    }
+
+    #[test]
+    fn an_answer_belongs_to_the_one_turn_that_is_held_in_the_room() {
+        let turns = Turns::new(true);
+        turns.hold(take("a", "auth", 1));
+        turns.hold(take("b", "other", 1));
+        assert_eq!(turns.only_in("auth").unwrap().message, "a");
+        turns.answered("a");
+        turns.hold(take("a", "auth", 1));
+        assert!(turns.only_in("auth").unwrap().answered, "the same take");
+        turns.hold(take("c", "auth", 1));
+        assert_eq!(turns.only_in("auth"), None, "which of the two?");
+        turns.forget("c");
+        assert_eq!(turns.only_in("auth").unwrap().message, "a");
+    }
+
+    #[test]
+    fn what_is_kept_is_bounded() {
+        let turns = Turns::new(true);
+        for n in 0..1000 {
+            turns.hold(take(&format!("m{n}"), "auth", 1));
+            turns.claiming("auth", &format!("m{n}"));
+            turns.tell_once(format!("{n}"));
+        }
+        assert_eq!(turns.held().len(), MAX_HELD);
+        assert_eq!(turns.unanswered_claims().len(), MAX_HELD);
+        assert!(turns.tell_once("0".into()), "long ago");
+        assert!(!turns.tell_once("999".into()));
+    }
+
+    #[test]
+    fn a_chain_goes_on_from_the_message_that_started_it() {
+        assert_eq!(
+            hop_after(&message(Vec::new())),
+            Hop {
+                n: 1,
+                root: "m1".into()
+            }
+        );
+        assert_eq!(
+            hop_after(&signed(4, "m0")),
+            Hop {
+                n: 5,
+                root: "m0".into()
+            }
+        );
+        let odd = hop_after(&signed(u32::MAX, &"x".repeat(10_000)));
+        assert_eq!((odd.n, odd.root.as_str()), (u32::MAX, "m1"));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_sent_is_part_of_the_longest_chain_that_lasts() {
+        let turns = Turns::new(true);
+        assert_eq!(turns.hop(), None, "nobody started this but a person");
+        turns.rung_for(&signed(1, "m0"));
+        turns.hold(take("a", "auth", 7));
+        assert_eq!(turns.hop().unwrap().n, 7);
+        turns.forget("a");
+        assert_eq!(turns.hop().unwrap().n, 2);
+        tokio::time::advance(CHAIN_LASTS).await;
+        assert_eq!(turns.hop(), None);
     }
 }

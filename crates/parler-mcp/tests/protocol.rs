@@ -58,6 +58,7 @@ async fn the_server_introduces_itself_and_lists_its_tools_at_once_without_a_hub(
             "parler_send",
             "parler_recv",
             "parler_handoff",
+            "parler_turn",
             "parler_rooms",
             "parler_roster",
         ]
@@ -164,7 +165,7 @@ async fn the_revision_without_a_handshake_is_served_on_the_same_lines() {
             .contains(&json!("2026-07-28"))
     );
     let list = host.ask("tools/list", json!({"_meta": meta})).await;
-    assert_eq!(list["result"]["tools"].as_array().unwrap().len(), 8);
+    assert_eq!(list["result"]["tools"].as_array().unwrap().len(), 9);
     let call = host
         .ask(
             "tools/call",

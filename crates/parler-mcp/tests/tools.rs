@@ -287,7 +287,7 @@ async fn own_messages_are_neither_shown_nor_unread() {
 }
 
 #[tokio::test]
-async fn a_handoff_for_this_agent_leads_until_it_was_read_and_an_own_one_never_does() {
+async fn a_handoff_for_this_agent_leads_until_it_is_taken_and_an_own_one_never_does() {
     let hub = TestHub::start().await;
     let (mut host, planner, room) = pair(&hub).await;
     planner.send(Outgoing::text(&room, "before")).await.unwrap();
@@ -381,7 +381,10 @@ async fn a_handoff_goes_only_to_somebody_who_is_there_and_says_what_is_known() {
         "{text}"
     );
     assert!(text.contains("Who can take it: planner ·"), "{text}");
-    assert!(text.contains("not known yet"), "{text}");
+    assert!(
+        text.contains("They are online, and nothing there listens"),
+        "{text}"
+    );
     let pulled = planner
         .pull(&room, Read::Unread { limit: 50 })
         .await
@@ -493,10 +496,9 @@ async fn a_late_joiner_gets_the_context_and_the_last_messages_and_is_caught_up()
         .filter(|n| text.contains(&format!("word-{n};")))
         .collect();
     assert_eq!(shown, (45..60).collect::<Vec<_>>());
-    assert_eq!(
-        host.ok("parler_recv", json!({})).await,
-        "(no new messages in 'auth')"
-    );
+    let rest = host.ok("parler_recv", json!({})).await;
+    assert!(rest.starts_with("🤝 YOU HOLD THE TURN"), "{rest}");
+    assert!(rest.ends_with("(no new messages in 'auth')"), "{rest}");
     let all = host
         .ok("parler_recv", json!({"since": 0, "limit": 1000}))
         .await;

@@ -14,9 +14,9 @@ use super::{CallContext, Effect, Reply, Tool, target};
 use crate::args::{read, switch, whole, words};
 use crate::error::ToolError;
 use crate::inbox::Batch;
+use crate::lead::Lead;
 use crate::schema::plain;
 use crate::state::Tools;
-use crate::turns::Lead;
 
 /// The longest wait of one call: below the 50 s that a call may be held.
 pub(crate) const MAX_WAIT: Duration = Duration::from_secs(45);

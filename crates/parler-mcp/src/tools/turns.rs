@@ -8,20 +8,25 @@ use parler_protocol::turn::{TurnAct, TurnFilter, TurnsQuery};
 use parler_protocol::{BlobId, TaskStatus, Turn, Turns};
 use schemars::JsonSchema;
 use serde::Deserialize;
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
 
 use super::{CallContext, Effect, Reply, Tool};
 use crate::args::{read, whole, words};
 use crate::error::ToolError;
+use crate::holding::Taken;
 use crate::schema::plain;
 use crate::state::Tools;
 use crate::text;
-use crate::turns::{Held, Taken, held, name, state_word, words as peer_words};
+use crate::turns::{Held, held, name, take_key, words as peer_words};
 
 /// The longest wait of one call.
 const MAX_WAIT: Duration = super::messages::MAX_WAIT;
 /// One question to the hub while waiting: it parks that long.
 const PARK_SECS: u64 = 20;
+/// Between two of them.
+const NO_FASTER: Duration = Duration::from_millis(100);
+/// No hub makes longer ids; a longer one is no question for it.
+const MAX_ID_BYTES: usize = 128;
 /// Turns that one list shows.
 const LISTED: u32 = 30;
 /// Turns among which an id that was left out is looked for.
@@ -140,18 +145,22 @@ async fn find(
             ))),
         };
     };
+    let unknown = || {
+        ToolError::Refused(format!(
+            "there is no turn with the id {}; parler_turn {{\"action\": \"list\"}} shows them",
+            safe::token(id)
+        ))
+    };
+    if id.len() > MAX_ID_BYTES {
+        return Err(unknown());
+    }
     let query = TurnsQuery {
         message: Some(id.to_owned()),
         state: Some(TurnFilter::All),
         ..TurnsQuery::default()
     };
     let found = ask(tools, query).await?.into_iter().next();
-    found.filter(|turn| turn.message == id).ok_or_else(|| {
-        ToolError::Refused(format!(
-            "there is no turn with the id {}; parler_turn {{\"action\": \"list\"}} shows them",
-            safe::token(id)
-        ))
-    })
+    found.filter(|turn| turn.message == id).ok_or_else(unknown)
 }
 
 /// The turn that this agent holds, under the fencing token of its take.
@@ -169,7 +178,7 @@ async fn mine(tools: &Tools, id: Option<&str>) -> Result<Held, ToolError> {
     if !holds(&turn, &tools.agent.id()) || turn.state.terminal() {
         return Err(ToolError::Refused(format!(
             "you do not hold that turn: it is {}{}",
-            state_word(turn.state),
+            turn.state.as_str(),
             by(&turn)
         )));
     }
@@ -177,10 +186,14 @@ async fn mine(tools: &Tools, id: Option<&str>) -> Result<Held, ToolError> {
 }
 
 async fn take(tools: &Tools, args: &TurnArgs) -> Result<Reply, ToolError> {
-    let open = |turn: &Turn, me: &str| turn.taken_by.is_none() && turn.from.id != me;
+    let open = |turn: &Turn, _: &str| turn.taken_by.is_none() && tools.may_be_mine(turn);
     let turn = find(tools, args.id.as_deref(), "to take", open).await?;
     let id = safe::token(&turn.message);
-    match tools.take(&turn.room, &turn.message, &turn).await? {
+    let taken = tools.take(&turn).await?;
+    if let Taken::Yes(take) = taken {
+        tools.turns.tell_once(take_key(&turn.message, take));
+    }
+    match taken {
         Taken::Yes(take) => Ok(Reply::text(format!(
             "You hold the turn of {} (message {id}, take {take}). Read it with parler_recv \
              {{\"room\": \"{}\", \"since\": {}, \"limit\": 1}}. When it is done: parler_turn \
@@ -217,6 +230,11 @@ async fn finish(tools: &Tools, args: TurnArgs, status: TaskStatus) -> Result<Rep
 async fn release(tools: &Tools, args: TurnArgs) -> Result<Reply, ToolError> {
     let held = mine(tools, args.id.as_deref()).await?;
     let note = args.note.as_deref().unwrap_or("released");
+    // Before it is open again: this session is neither rung for it nor takes it by itself.
+    let session = tools.consumer.session();
+    if let Err(error) = tools.ledger.give_up(&held.message, session).await {
+        tracing::warn!(%error, "it may be taken by itself once more");
+    }
     let released = tools.give_back(&held, note).await?;
     let id = safe::token(&held.message);
     Ok(Reply::text(if released {
@@ -229,8 +247,10 @@ async fn release(tools: &Tools, args: TurnArgs) -> Result<Reply, ToolError> {
 async fn withdraw(tools: &Tools, args: TurnArgs) -> Result<Reply, ToolError> {
     let decline = args.action == Action::Decline;
     let turn = if decline {
-        let open = |turn: &Turn, me: &str| turn.taken_by.is_none() && turn.from.id != me;
-        find(tools, args.id.as_deref(), "to decline", open).await?
+        let names_me = |turn: &Turn, _: &str| {
+            turn.taken_by.is_none() && turn.to.is_some() && tools.may_be_mine(turn)
+        };
+        find(tools, args.id.as_deref(), "to decline", names_me).await?
     } else {
         let own = |turn: &Turn, me: &str| turn.from.id == me;
         find(tools, args.id.as_deref(), "that you offered", own).await?
@@ -254,6 +274,9 @@ async fn withdraw(tools: &Tools, args: TurnArgs) -> Result<Reply, ToolError> {
             }
         })
         .await?;
+    if done && !decline {
+        tools.knows_end(&turn.message).await;
+    }
     let id = safe::token(&turn.message);
     Ok(Reply::text(match (done, decline) {
         (true, true) => format!("Declined: {} is told.", name(&turn.from.name)),
@@ -303,10 +326,15 @@ async fn wait(tools: &Tools, args: &TurnArgs, cx: &CallContext) -> Result<Reply,
             asked = asked => asked?,
             () = cx.closing.cancelled() => break,
         };
+        // A hub that does not park is not asked without end.
+        sleep(NO_FASTER).await;
         after = Some(rev);
         if let Some(now) = turns.into_iter().next() {
             turn = now;
         }
+    }
+    if turn.state.terminal() {
+        tools.knows_end(&turn.message).await;
     }
     let frame = Frame::new();
     Ok(Reply::text(format!(
@@ -334,7 +362,7 @@ fn line(tools: &Tools, turn: &Turn, frame: &Frame) -> String {
         "[{}] {} → {to}, {}{}, offered {age} ago (message {}): {}",
         turn.seq,
         from,
-        state_word(turn.state),
+        turn.state.as_str(),
         by(turn),
         safe::token(&turn.message),
         peer_words(frame, &turn.next)

@@ -342,3 +342,88 @@ fn the_hook_follows_the_hub_and_name_of_the_sessions_server() {
     let who: Value = serde_json::from_str(&Done::of(command).out).unwrap();
     assert_eq!((&who["name"], &who["hub"]), (&json!("bee"), &json!(url)));
 }
+
+/// `bee` as in [`joined`], and a server of `ant` in the same room; `ant` offers a turn to `bee`,
+/// who has read it and so holds it. The id of the turn comes last.
+fn holding(topic: &str) -> (Machine, Server, Server, String) {
+    let machine = Machine::new();
+    let key = machine.open(topic);
+    let start = |session: &str, name: &str| {
+        let env = [("CLAUDE_CODE_SESSION_ID", session), ("PARLER_NAME", name)];
+        let mut server = Server::start(&machine, &env);
+        server.tool("parler_join_session", json!({ "key": key }));
+        server
+    };
+    let mut bee = start(SESSION, "bee");
+    let mut ant = start("6e0c1a52-0d7e-4c9b-8f43-0a6c5d1f2b11", "ant");
+    bee.tool("parler_recv", json!({}));
+    let said = ant.tool(
+        "parler_handoff",
+        json!({"for": "bee", "next": "dig a hole"}),
+    );
+    let id = said.split("message ").nth(1).unwrap();
+    let id = id.split([')', ',']).next().unwrap().to_owned();
+    let read = bee.tool("parler_recv", json!({}));
+    assert!(read.contains("You have taken this turn"), "{read}");
+    (machine, bee, ant, id)
+}
+
+#[test]
+fn who_stops_with_an_unanswered_turn_is_told_once_and_then_loses_it() {
+    let (machine, mut bee, mut ant, id) = holding("rig");
+    let done = stop(&machine, &[INBOX]);
+    assert!(done.took < Duration::from_secs(2), "{done:?}");
+    let said = reason(&done);
+    assert!(said.starts_with("You hold a turn that you have not answered:"));
+    assert!(
+        said.contains("of ant in room") && said.contains(&id),
+        "{said}"
+    );
+    assert!(said.contains("parler_turn {\"action\": \"done\""), "{said}");
+    assert!(!said.contains("dig a hole"), "not the instruction again");
+    let list = ant.tool("parler_turn", json!({"action": "list"}));
+    assert!(list.contains("taken by bee"), "{list}");
+    assert!(silent(&stop(&machine, &[INBOX])));
+    let list = ant.tool("parler_turn", json!({"action": "list"}));
+    assert!(
+        list.contains("ant → bee, open") || list.contains("you → bee, open"),
+        "{list}"
+    );
+    // It is shown again, and neither keeps the session going nor is taken by itself.
+    assert!(silent(&stop(&machine, &[INBOX])));
+    let read = bee.tool("parler_recv", json!({}));
+    assert!(
+        read.contains("dig a hole") && read.contains("To take it"),
+        "{read}"
+    );
+}
+
+#[test]
+fn who_has_answered_and_stops_is_done() {
+    let (machine, mut bee, mut ant, id) = holding("rig");
+    bee.tool("parler_send", json!({"text": "it is dug"}));
+    assert!(silent(&stop(&machine, &[INBOX])));
+    let end = ant.tool(
+        "parler_turn",
+        json!({"action": "wait", "id": id, "wait_secs": 0}),
+    );
+    assert!(
+        end.contains("done by bee") && end.contains("answered"),
+        "{end}"
+    );
+    assert!(silent(&stop(&machine, &[INBOX])));
+}
+
+#[test]
+fn a_turn_that_others_may_take_too_is_taken_before_it_keeps_the_session_going() {
+    let (machine, mut bee, mut ant, _) = holding("rig");
+    bee.tool("parler_turn", json!({"action": "done"}));
+    machine.ok(&["handoff", "--as", "planner", "--next", "anyone may dig"]);
+    let said = reason(&stop(&machine, &[INBOX]));
+    assert!(
+        said.contains("anyone may dig") && said.contains("You have taken this turn"),
+        "{said}"
+    );
+    let list = ant.tool("parler_turn", json!({"action": "list"}));
+    assert!(list.contains("taken by bee"), "{list}");
+}

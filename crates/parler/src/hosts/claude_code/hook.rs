@@ -11,18 +11,21 @@ use std::time::Duration;
 use parler_connector::config::path_in;
 use parler_connector::context::Context;
 use parler_connector::home::{self, Ask, Identity, Kind as Program};
+use parler_connector::safe;
 use parler_connector::wake::consumer::{Claim, ConsumerLock, Holder, claim};
+use parler_connector::wake::ledger::{self, TurnWake};
 use parler_connector::wake::once::{Freshness, Once, Submit, Thing};
 use parler_connector::wake::policy::{Class, Receiver, decide};
 use parler_connector::wake::words::wake_text;
 use parler_connector::{Client, ClientError, Read, Timeouts};
-use parler_protocol::{SigPart, StoredMessage, TypedPart};
+use parler_protocol::{SigPart, StoredMessage, Turn, TypedPart};
 use serde::Deserialize;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::configure;
 use super::detect::Files;
 use super::hooks::Hooks;
+use super::turns;
 use crate::app::{Agent, App};
 use crate::connect_hub;
 use crate::local_hub::{LocalHub, State};
@@ -52,6 +55,8 @@ const POLL_EVERY: Duration = Duration::from_secs(2);
 const RETRY_EVERY: Duration = Duration::from_secs(3);
 /// Between two looks whether the Stop hook still waits.
 const AFTER_STOP_HOOK: Duration = Duration::from_millis(500);
+/// How long a turn is taken where no server of the session renews it: the longest that a hub grants.
+const ALONE_LEASE: Duration = Duration::from_secs(3600);
 /// Rooms that one look goes into, and messages that it reads in each.
 const MAX_ROOMS: usize = 20;
 const PAGE: u32 = 200;
@@ -96,11 +101,18 @@ impl Payload {
 pub async fn stop(app: &App, payload: &Payload) -> Option<String> {
     let ear = Ear::open(app, payload)?;
     let wait = ear.stop_wait(&app.cx);
-    if !ear.hooks.allowed() {
+    let allowed = ear.hooks.allowed();
+    // What the session has begun comes before anything new.
+    let Seen { untold, found } = ear.look_once(app, allowed && wait.is_none()).await?;
+    if !allowed {
         return None;
     }
+    if !untold.is_empty() {
+        let tells = ear.hooks.count() && ear.tells(&untold);
+        return tells.then(|| turns::held_text(&untold));
+    }
     let found = match wait {
-        None => ear.look_once(app).await?,
+        None => found?,
         Some(wait) => {
             // So that the background hook of the same turn's end leaves it to this one.
             let _waiting = ear.hooks.waiting();
@@ -140,10 +152,22 @@ struct Ear {
     hooks: Hooks,
 }
 
+/// What one look of a Stop hook saw.
+#[derive(Default)]
+struct Seen {
+    /// Turns that the session holds, has not answered, and was not told of.
+    untold: Vec<Turn>,
+    found: Option<Found>,
+}
+
 /// Something to wake the session for.
 struct Found {
     message: StoredMessage,
     class: Class,
+    /// Which take of its turn; 0 for anything that is no turn.
+    take: i64,
+    /// Others might have taken the turn as well: it was taken before.
+    taken: bool,
     /// Other unread messages.
     beside: usize,
     /// Held until the host was told.
@@ -152,7 +176,15 @@ struct Found {
 
 impl Found {
     fn text(&self, agent: &Agent) -> String {
-        wake_text(&self.message, self.class, &agent.me(), self.beside)
+        let mut text = wake_text(&self.message, self.class, &agent.me(), self.beside);
+        if self.taken {
+            let id = safe::token(&self.message.id);
+            text.push_str(&format!(
+                "\nYou have taken this turn. When it is done: parler_turn {{\"action\": \"done\", \
+                 \"id\": \"{id}\"}}."
+            ));
+        }
+        text
     }
 }
 
@@ -220,7 +252,8 @@ impl Ear {
         Some(Client::new(options))
     }
 
-    async fn look_once(&self, app: &App) -> Option<Found> {
+    /// One quick look at the turns that the session holds and, if asked for, at what is new.
+    async fn look_once(&self, app: &App, at_new: bool) -> Option<Seen> {
         let client = self.client(
             app,
             Timeouts {
@@ -228,9 +261,57 @@ impl Ear {
                 request: QUICK,
             },
         )?;
-        let found = timeout(QUICK, self.look(&app.cx, &client)).await;
+        let look = async {
+            let untold = self.settle(&app.cx, &client).await?;
+            let found = match at_new && untold.is_empty() {
+                true => self.look(&app.cx, &client).await?,
+                false => None,
+            };
+            Ok::<_, ClientError>(Seen { untold, found })
+        };
+        let seen = timeout(QUICK, look).await;
         let _ = timeout(GOODBYE, client.close()).await;
-        found.ok()?.ok()?
+        // A wait that follows asks the hub more patiently.
+        Some(seen.ok().and_then(Result::ok).unwrap_or_default())
+    }
+
+    /// Ends the turns that the session holds and has answered, gives back those that it was told
+    /// of before, and answers the others.
+    async fn settle(&self, cx: &Context, client: &Client) -> Result<Vec<Turn>, ClientError> {
+        let me = self.agent.config.id.as_str();
+        let mut untold = Vec::new();
+        for turn in turns::active(client).await?.unwrap_or_default() {
+            let mine = turn.taken_by.as_ref().is_some_and(|by| by.id == me);
+            if !mine || self.acts_in(cx, &turn.room).is_none() {
+                continue;
+            }
+            if turn.answered_at.is_some() {
+                turns::complete_answered(client, &turn).await?;
+                continue;
+            }
+            let key = turns::told_key(&turn);
+            match self.once.ask(turns::told_thing(&key, &turn), &self.session) {
+                Ok(Submit::Ring) => untold.push(turn),
+                Ok(_) => {
+                    // First: this session is not to be woken for it again.
+                    let _ = self.once.give_up(&turn.message, &self.session);
+                    turns::give_back(client, &turn).await?;
+                }
+                Err(_) => {}
+            }
+        }
+        Ok(untold)
+    }
+
+    /// Notes that the session is told of turns that it holds; `false` when that cannot be noted.
+    fn tells(&self, untold: &[Turn]) -> bool {
+        untold.iter().all(|turn| {
+            let key = turns::told_key(turn);
+            let told = self
+                .once
+                .submit(turns::told_thing(&key, turn), &self.session);
+            matches!(told, Ok(Submit::Ring))
+        })
     }
 
     /// Waits until there is something. A hub that is away ends the wait of a Stop hook; the
@@ -320,45 +401,91 @@ impl Ear {
         }
         // Turns first, then what was said to this agent, each in the order of the log.
         candidates.sort_by_key(|(message, class)| (rank(*class), message.seq));
-        Ok(candidates.into_iter().find_map(|(message, class)| {
-            let _claim = self.take(cx, &message)?;
-            Some(Found {
+        let open = match candidates.first() {
+            Some((_, Class::Turn)) => turns::active(client).await?,
+            _ => None,
+        };
+        for (message, class) in candidates {
+            let open = open.as_ref().filter(|_| class == Class::Turn);
+            let turn = open.map(|open| open.iter().find(|turn| turn.message == message.id));
+            let wakes = match turn {
+                // No turn, or a hub that keeps no ledger.
+                None => TurnWake::Wake,
+                // Over, or somebody else's.
+                Some(None) => TurnWake::No,
+                Some(Some(turn)) => ledger::wakes(turn, self.agent.config.id.as_str()),
+            };
+            let before = turn.flatten().map_or(0, |turn| turn.take);
+            let take = match wakes {
+                TurnWake::No => continue,
+                TurnWake::Wake => before,
+                TurnWake::TakeFirst => before.saturating_add(1),
+            };
+            let Some(_claim) = self.take(cx, &message, take) else {
+                continue;
+            };
+            let taken = wakes == TurnWake::TakeFirst;
+            if taken {
+                // With no server of this session nobody renews.
+                let lease = _claim.is_some().then_some(ALONE_LEASE);
+                let (room, id) = (&message.room, &message.id);
+                let claimed = client.claim_turn(room, id, lease).await?;
+                if !claimed.claimed || claimed.take.is_some_and(|now| now != take) {
+                    continue;
+                }
+            }
+            return Ok(Some(Found {
                 message,
                 class,
+                take,
+                taken,
                 beside: unread.saturating_sub(1),
                 _claim,
-            })
-        }))
+            }));
+        }
+        Ok(None)
+    }
+
+    /// Whether this session acts in the room; the lock is there when it alone does.
+    fn acts_in(&self, cx: &Context, room: &str) -> Option<Option<ConsumerLock>> {
+        let (base, id) = (&self.agent.identity.base, self.agent.config.id.as_str());
+        match claim(cx, base, id, room, &self.holder).ok()? {
+            Claim::Mine(lock) => Some(Some(lock)),
+            Claim::Shared => Some(None),
+            Claim::Held(_) => None,
+        }
     }
 
     /// Whether this session may be woken for the message: it acts in the room, was not woken for it
     /// before, and it is no old message offered again. Notes no wake: that is for [`Ear::submit`].
-    fn take(&self, cx: &Context, message: &StoredMessage) -> Option<Option<ConsumerLock>> {
-        let (base, id) = (&self.agent.identity.base, self.agent.config.id.as_str());
-        let lock = match claim(cx, base, id, &message.room, &self.holder).ok()? {
-            Claim::Mine(lock) => Some(lock),
-            Claim::Shared => None,
-            Claim::Held(_) => return None,
-        };
+    fn take(
+        &self,
+        cx: &Context,
+        message: &StoredMessage,
+        take: i64,
+    ) -> Option<Option<ConsumerLock>> {
+        let lock = self.acts_in(cx, &message.room)?;
         let sig = SigPart::find(&message.parts)?;
         if self.once.admit(message, &sig).ok()? == Freshness::Replay {
             return None;
         }
-        let answer = self.once.ask(thing(message), &self.session).ok()?;
+        let answer = self.once.ask(thing(message, take), &self.session).ok()?;
         (answer == Submit::Ring).then_some(lock)
     }
 
     /// Notes that the session is woken for it; `false` when another hook did so meanwhile.
     fn submit(&self, found: &Found) -> bool {
-        let answer = self.once.submit(thing(&found.message), &self.session);
+        let answer = self
+            .once
+            .submit(thing(&found.message, found.take), &self.session);
         matches!(answer, Ok(Submit::Ring))
     }
 }
 
-fn thing(message: &StoredMessage) -> Thing<'_> {
+fn thing(message: &StoredMessage, take: i64) -> Thing<'_> {
     Thing {
         message: &message.id,
-        take: 0,
+        take,
     }
 }
 

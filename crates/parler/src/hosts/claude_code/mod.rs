@@ -5,3 +5,4 @@ pub mod detect;
 pub mod hook;
 pub mod hooks;
 pub mod inbox;
+mod turns;
