@@ -194,7 +194,7 @@ mod tests {
         let sig = sign_card(&keys, &card);
         let entry = serde_json::json!({
             "card": card, "sig": sig, "verified": true, "visibility": "private",
-            "status": "idle", "firstSeen": 0, "lastSeen": 0,
+            "status": "idle", "hub": "h", "firstSeen": 0, "lastSeen": 0,
         });
         serde_json::from_value(entry).unwrap()
     }

@@ -157,7 +157,10 @@ pub(crate) fn failed(url: String, error: &rustls::Error, shown: String) -> Clien
         };
     };
     let distrust = match why {
-        CertificateError::UnknownIssuer => Distrust::UnknownAuthority,
+        // One that goes by the name of a known authority and has not its key.
+        CertificateError::UnknownIssuer | CertificateError::BadSignature => {
+            Distrust::UnknownAuthority
+        }
         CertificateError::Expired | CertificateError::ExpiredContext { .. } => Distrust::Expired,
         CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
             Distrust::NotYetValid
