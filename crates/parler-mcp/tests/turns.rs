@@ -383,7 +383,6 @@ async fn who_offered_is_told_once_why_nothing_happens() {
         .ok("parler_handoff", json!({"for": "planner", "next": "plan"}))
         .await;
     pair.planner.close().await;
-    drop(pair.planner);
     let until = Instant::now() + common::SOON;
     let text = loop {
         let text = pair.host.ok("parler_recv", json!({})).await;

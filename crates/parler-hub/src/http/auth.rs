@@ -49,7 +49,7 @@ async fn look(state: &HubState, ip: ClientIp, token: Option<&str>) -> Result<Bro
     if let Some(row) = state.store().token(hash, now_ms()).await? {
         return Ok(Brought::Good(Good { hash, row }));
     }
-    let strike = state.budgets().bad_tokens.spend(&ip.0, now_ms());
+    let strike = state.budgets().bad_tokens.spend(&ip.key(), now_ms());
     strike.map_err(|_| HttpError::TooMany("wrong tokens"))?;
     Ok(Brought::Wrong)
 }

@@ -12,7 +12,7 @@ use parler_protocol::links;
 use crate::rate::address_key;
 use crate::state::HubState;
 
-/// The client's address as budgets know it (IPv6: its /64).
+/// The client's address.
 #[derive(Clone, Copy, Debug)]
 pub struct ClientIp(pub IpAddr);
 
@@ -38,7 +38,13 @@ impl ClientIp {
         } else {
             peer
         };
-        ClientIp(address_key(ip))
+        ClientIp(ip)
+    }
+
+    /// The address as budgets know it (IPv6: its /64). Whether it is this machine's own can only
+    /// be told from the address itself.
+    pub fn key(self) -> IpAddr {
+        address_key(self.0)
     }
 }
 

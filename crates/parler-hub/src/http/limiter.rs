@@ -19,7 +19,7 @@ pub async fn limit(State(state): State<Arc<HubState>>, request: Request, next: N
         "/ws" => &state.budgets().upgrades,
         _ => &state.budgets().http,
     };
-    if budget.spend(&ip.0, now_ms()).is_err() {
+    if budget.spend(&ip.key(), now_ms()).is_err() {
         return HttpError::TooMany("requests").into_response();
     }
     next.run(Request::from_parts(parts, body)).await
