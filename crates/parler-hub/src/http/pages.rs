@@ -37,7 +37,7 @@ pub async fn health(
     if !matches!(depth.deep.as_deref(), Some("1" | "true")) {
         return "ok".into_response();
     }
-    if state.budgets().http.spend(&ip.0, now_ms()).is_err() {
+    if state.budgets().http.spend(&ip.key(), now_ms()).is_err() {
         return HttpError::TooMany("requests").into_response();
     }
     let ping = tokio::time::timeout(defaults::HEALTH_TIMEOUT, state.store().ping()).await;
