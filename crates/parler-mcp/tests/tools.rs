@@ -67,7 +67,7 @@ async fn a_session_is_opened_shared_and_joined_by_another_server() {
         "claude mcp add parler --env PARLER_HUB={} --env PARLER_SESSION_KEY={key} -- parler mcp",
         hub.url()
     )));
-    assert!(!text.contains("WATCH"), "{text}");
+    assert!(text.contains("\nWATCH: "), "{text}");
 
     let mut webdev = Host::start(&hub.url()).await;
     let joined = webdev

@@ -173,7 +173,7 @@ fn a_watcher_follows_a_hub_that_was_put_back_to_an_earlier_state() {
         let files = std::fs::read_dir(machine.base()).unwrap().flatten();
         files
             .map(|file| file.path())
-            .filter(|path| path.to_string_lossy().contains("hub.sqlite"))
+            .filter(|path| path.is_file() && path.to_string_lossy().contains("hub.sqlite"))
             .collect::<Vec<_>>()
     };
     let kept: Vec<_> = database()
