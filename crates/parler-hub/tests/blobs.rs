@@ -665,3 +665,42 @@ async fn a_hub_without_a_database_keeps_blobs_as_long_as_it_runs() {
     assert_eq!(a.bytes().await, b"abc");
     assert!(!folder(&hub).exists());
 }
+
+#[tokio::test]
+async fn a_watcher_downloads_what_its_room_has_and_nothing_else() {
+    let hub = TestHub::start().await;
+    let (mut a, _b) = pair(&hub).await;
+    a.open_channel("other").await;
+    let (bytes, foreign) = (pattern(100_000, 1), pattern(10, 2));
+    let mut with_type = put(&room("r"), &bytes);
+    with_type["mediaType"] = "text/html".into();
+    assert_eq!(a.ask(with_type).await["type"], "blob_ready");
+    send(&mut a, &bytes).await;
+    assert_eq!(a.reply().await["type"], "blob_stored");
+    assert_eq!(post(&mut a, "other", &foreign).await["type"], "blob_stored");
+    let minted = a.ask(json!({"op": "mint_watch", "room": "r"})).await;
+    let token = minted["token"].as_str().unwrap();
+    let see = async |path: String| parler_testkit::get(hub.addr(), &path, Some(token)).await;
+
+    let answer = see(format!("/api/session/blob/{}?name=../x.html", sha(&bytes))).await;
+    assert_eq!((answer.status, &answer.body), (200, &bytes));
+    assert_eq!(
+        answer.header("content-disposition"),
+        "attachment; filename=\"x.html\""
+    );
+    assert_eq!(answer.header("x-content-type-options"), "nosniff");
+    assert!(
+        answer
+            .header("content-security-policy")
+            .starts_with("sandbox")
+    );
+    assert_eq!(answer.header("cache-control"), "no-store");
+    let unknown = "0".repeat(64);
+    for id in [sha(&foreign), unknown, "x".to_owned()] {
+        let refused = see(format!("/api/session/blob/{id}")).await;
+        assert_eq!(refused.status, 403, "{id}");
+    }
+    let path = format!("/api/session/blob/{}", sha(&bytes));
+    let nobody = parler_testkit::get(hub.addr(), &path, None).await;
+    assert_eq!(nobody.status, 401);
+}
