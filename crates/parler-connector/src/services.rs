@@ -99,7 +99,7 @@ impl Client {
     /// Renews a lease, from now on. Lost means that the work is not this take's any more: stop.
     ///
     /// # Errors
-    /// As [`Client::claim`].
+    /// As [`Client::claim_work`].
     pub async fn renew_work(
         &self,
         held: &Held,

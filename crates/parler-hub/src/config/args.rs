@@ -31,7 +31,7 @@ pub struct HubArgs {
     /// Let anybody in who can reach it
     #[arg(long, env = "PARLER_HUB_PUBLIC", value_parser = clap::builder::FalseyValueParser::new())]
     pub public: bool,
-    /// Where blobs lie [default: beside the database, `<db>.blobs`]
+    /// Where blobs lie; by default beside the database, under its name and `.blobs`
     #[arg(long, env = "PARLER_HUB_BLOB_DIR", value_name = "DIR")]
     pub blob_dir: Option<PathBuf>,
     /// What a `sent` promises: `full` survives a power cut, `normal` a crash of the process

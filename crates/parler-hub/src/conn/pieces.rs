@@ -2,7 +2,7 @@
 //!
 //! The library gives out whole messages, so that a blob of 25 MiB would lie in memory, once for
 //! each connection that sends one, and a stranger could send one before it logs in. Here the frames
-//! of a binary message become messages of at most [`defaults::PIECE_BYTES`] on their way to the
+//! of a binary message become messages of at most [`crate::defaults::PIECE_BYTES`] on their way to the
 //! library, and whether a piece is the last of its message goes along beside it. Text, pings and
 //! whatever is malformed pass as they are: to judge them stays the library's business.
 
